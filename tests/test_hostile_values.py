@@ -476,7 +476,14 @@ REQUEST: dict[str, Any] = {
 FUNCTIONS: dict[str, Callable[[World], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "open": lambda w: (
         _opened,
-        {"data": str(w.folder / "t.duckdb"), "ledger": w.path(), "anchor": None, "snapshot": False, "progress": None},
+        {
+            "data": str(w.folder / "t.duckdb"),
+            "ledger": w.path(),
+            "anchor": None,
+            "snapshot": False,
+            "memory": None,
+            "progress": None,
+        },
     ),
     "register": lambda w: (_registered, {"con": None, "curator": w.curator, "analyst": "ana"}),
     "owner.profile": lambda w: (duckdp.owner.profile, {"curator": w.curator, "table": "t", "exact": True}),

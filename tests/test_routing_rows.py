@@ -38,6 +38,8 @@ OPTIONS |= {
     "strftime_date": "%Y",
     "strftime_timestamp": "%Y",
     "shifted": "1,0,0",
+    "bucket_date": "20160 minutes",
+    "bucket_timestamp": "5 months",
 }
 
 

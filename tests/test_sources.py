@@ -33,6 +33,58 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_memory_of_private_reads_is_what_was_said(folder: Path) -> None:
+    def limit(owner: duckdp.Curator) -> str:
+        return owner.engine.schema_cursor().execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
+
+    with duckdp.open(folder / "data.duckdb", ledger=folder / "ledger", memory="1.5GiB") as owner:
+        assert limit(owner) == "1.5 GiB"
+        owner.refresh(reason="nothing")
+        assert limit(owner) == "1.5 GiB"
+    with duckdp.open(folder / "data.duckdb", ledger=folder / "ledger") as owner:
+        assert limit(owner) != "1.5 GiB"
+    for wrong in ("", "4", "4 apples", "-1GB", "100MB", "80%", "4GB; SELECT 1", "\u0664GB"):
+        with pytest.raises(ParameterError, match="P107: memory="):
+            duckdp.open(folder / "data.duckdb", ledger=folder / "ledger", memory=wrong)
+
+
+TAKES = """
+import sys
+import duckdp
+folder, memory = sys.argv[1:]
+with duckdp.open(
+    {"t": f"{folder}/t.parquet"}, ledger=f"{folder}/{memory}.ledger", memory=None if memory == "all" else memory
+) as owner:
+    owner.protect("t", unit_key="u", max_rows=16, row_cap=20_000_000, bounds={"x": (0, 100), "y": (0, 1)},
+                  domains={"g": [0, 1, 2, 3]})
+    owner.budget(epsilon=10)
+    owner.grant("ana", epsilon=10)
+    ana = owner.session("ana")
+    owner.engine.schema_cursor().execute("SET threads = 2")
+    ana.sql("SELECT g, count(*), sum(y), avg(x) FROM t GROUP BY g", epsilon=1)
+    ana.smooth_summary("t", ["x", "y"], name="s", smoothness=16, epsilon=1)
+peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(peak >> 10)
+"""
+
+
+@pytest.mark.slow
+def test_private_reads_stay_within_the_memory_that_was_said(tmp_path: Path) -> None:
+    """Ten million rows of a million units in 400 MB; without a limit they take more than is allowed here (the twin)."""
+    with duckdb.connect() as con:
+        rows = "(hash(i) % 1000000)::BIGINT AS u, (hash(i + 1) % 100)::INTEGER AS x, (i % 1000) / 1000 AS y, "
+        con.execute(
+            f"COPY (SELECT {rows} (i % 4)::INTEGER AS g FROM range(10_000_000) AS r(i)) TO '{tmp_path}/t.parquet'"
+        )
+    peaks = {}
+    for memory in ("400MB", "all"):
+        told = subprocess.run(
+            [sys.executable, "-c", TAKES, str(tmp_path), memory], capture_output=True, text=True, check=True
+        )
+        peaks[memory] = int(told.stdout)  # MiB, code and libraries included
+    assert peaks["400MB"] < 700 < peaks["all"], peaks
+
+
 def answer(data: object, folder: Path, table: str = "t", column: str = "i", snapshot: bool = False) -> float:
     with duckdp.open(data, ledger=folder / "ledger", snapshot=snapshot) as curator:
         curator.protect(table, row_cap=1000, bounds={column: (0, 1000)})

@@ -17,22 +17,26 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 import duckdp
 from duckdp.catalog.link import Link
 from duckdp.catalog.table import Table
+from duckdp.cli import main
 from duckdp.compiler.emit import emit
 from duckdp.compiler.quantile_methods import choose
 from duckdp.compiler.quantile_tree import TreeQuantilesTask
 from duckdp.core.reads import PrivateQuery
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import DuckDPError, QueryError
+from duckdp.ledger.files import default_ledger
 from duckdp.vault import part_work
 from duckdp.vault.engine import CONFIG, Engine
+from duckdp.vault.opening import with_tables
 from duckdp.vault.part_work import FAILED, PLACE, TAG, Given, PartWork, packed, read_part, unpacked
 from duckdp.vault.spark_parts import Owner, named_in, owners_of, part_count, told
 from duckdp.vault.spark_plans import require_once
-from duckdp.vault.spark_source import duckdb_type, is_spark
+from duckdp.vault.spark_source import SparkTables, duckdb_type, is_spark
 from tests.gate import clinic, plan_for
 from tests.privacy import test_parts as whole_and_parts
 from tests.privacy.draws import TASKS, connect
@@ -298,12 +302,43 @@ def test_spark_is_named_with_its_tables(tmp_path: Path) -> None:
             (session, {"tables": {}}),
             (rows, {"tables": {"t": "t.parquet"}}),
             (session, {"tables": {"t": "t.parquet"}, "snapshot": True}),
+            (session, {"tables": {"t": "t.parquet"}, "memory": "4GB"}),
+            ("spark://host:7077", {}),
+            *(
+                (f"spark://host:7077?{words}", {})
+                for words in ("", "t", "t=", "=t", "t=a&t=b", "t=a&T=b", "t=a&&u=b", "t=%00")
+            ),
         ]
     )
     for data, given in cases:
         with pytest.raises(DuckDPError) as caught:
             duckdp.open(data, ledger=ledger, **given)
         assert caught.value.code == "P107"
+
+
+def test_an_address_names_its_tables(tmp_path: Path) -> None:
+    found = with_tables("spark://host:7077?visits=s3a://clinic/a%26b/&people=people", None)
+    assert found == SparkTables("spark://host:7077", {"visits": "s3a://clinic/a&b/", "people": "people"})
+    with pytest.raises(DuckDPError) as caught:
+        default_ledger("spark://host:7077?visits=visits.parquet", None)
+    assert caught.value.code == "P107"
+    for address in ("spark://dp:secret@host:7077?visits=a", "spark://?visits=a"):
+        with pytest.raises(DuckDPError) as caught:
+            with_tables(address, None)
+        assert caught.value.code == "P107"
+        assert "secret" not in str(caught.value)
+    runner = CliRunner()
+    address, ledger = "spark://host:7077?t=t.parquet", "postgresql://dp@db.example.org/b"
+    said = runner.invoke(main, ["user", "list", address, "--ledger", ledger])
+    assert said.exit_code == 1
+    assert "--users FILE" in said.stderr
+    users = str(tmp_path / "a.users")
+    told = [*("--ledger", ledger), "--users", users]
+    assert (
+        runner.invoke(main, ["user", "add", address, "ana", "--password-stdin", *told], input="right horse\n").exit_code
+        == 0
+    )
+    assert runner.invoke(main, ["user", "list", address, *told]).stdout == "ana\n"
 
 
 @pytest.mark.slow

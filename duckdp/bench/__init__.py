@@ -4,8 +4,8 @@
 ``duckdp bench synthetic compare`` the default against every method on public sets, ``duckdp bench synthetic program``
 the linear program, ``duckdp bench synthetic dashboards`` dashboard queries, ``duckdp bench quantiles`` quantiles by
 every way we know, ``duckdp bench sensitivity`` smooth sensitivity, ``duckdp bench questions`` ten thousand questions by
-every way, ``duckdp bench tpch`` joins shaped like TPC-H's, ``duckdp bench ledger`` ledgers of many charges, and
-``duckdp bench serve`` a server under load.
+every way, ``duckdp bench tpch`` joins shaped like TPC-H's, ``duckdp bench ledger`` ledgers of many charges,
+``duckdp bench serve`` a server under load, and ``duckdp bench smartnoise`` the same questions of SmartNoise SQL.
 
 Everything is measured in one run, in turn, on generated data in a temporary file; ratios are of medians. ::
 
@@ -60,7 +60,17 @@ def main(argv: list[str]) -> int:
     Returns:
         0, or 1 when a limit was missed and --check was given.
     """
-    if argv and argv[0] in ("smooth", "synthetic", "ledger", "quantiles", "sensitivity", "questions", "tpch", "serve"):
+    if argv and argv[0] in (
+        "smooth",
+        "synthetic",
+        "ledger",
+        "quantiles",
+        "sensitivity",
+        "questions",
+        "tpch",
+        "serve",
+        "smartnoise",
+    ):
         return _others(argv)
     options = _options().parse_args(argv)
     size = Size(rows=options.rows, units=options.units, groups=options.groups)
@@ -94,6 +104,10 @@ def _others(argv: list[str]) -> int:
         from duckdp.bench.serve import main as serve
 
         return serve(argv[1:])
+    if argv[0] == "smartnoise":
+        from duckdp.bench.smartnoise import main as smartnoise
+
+        return smartnoise(argv[1:])
     if argv[0] == "sensitivity":
         from duckdp.bench.sensitivity import main as sensitivity
 

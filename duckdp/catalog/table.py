@@ -89,6 +89,10 @@ class Column:
     other: Scalar = None
     null_value: Scalar = None
 
+    def __hash__(self) -> int:
+        """By what is short: a domain may have thousands of values, and columns are looked up often."""
+        return hash((self.name, self.source, self.type, self.kind, self.lower, self.upper))
+
     @property
     def interval(self) -> Interval:
         """Bounds of a numeric column; the reals when none are declared."""

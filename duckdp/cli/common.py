@@ -90,8 +90,16 @@ def _told(error: Exception) -> str:
 
 
 def source_argument(function: F) -> F:
-    """SOURCE and --ledger; --anchor and --anchor-command, which :func:`anchor_given` reads."""
+    """SOURCE and --ledger; --anchor and --anchor-command, which :func:`anchor_given` reads, and --memory."""
     for option in (
+        click.option(
+            "--memory",
+            metavar="SIZE",
+            envvar="DUCKDP_MEMORY",
+            expose_value=False,
+            callback=_remember,
+            help='What private reads may take, as "4GB"; more goes to the disk.',
+        ),
         click.option(
             "--anchor-command",
             metavar="WORDS",
@@ -179,7 +187,8 @@ def open_curator(source: str, ledger_path: str | None) -> Iterator[Curator]:
     import duckdp
 
     tell = say_reading if sys.stderr.isatty() else None
-    curator = duckdp.open(source, ledger=ledger_path, anchor=anchor_given(), progress=tell)
+    memory = click.get_current_context().meta.get("duckdp.memory")
+    curator = duckdp.open(source, ledger=ledger_path, anchor=anchor_given(), memory=memory, progress=tell)
     try:
         yield curator
     finally:
@@ -214,11 +223,21 @@ def path_of_ledger(source: str, ledger_path: str | None) -> str:
 
 
 def path_of_users(source: str, ledger_path: str | None) -> str:
-    """What the file of users lies beside: the ledger, or, if that is on a server, where it would lie by default."""
+    """What the file of users lies beside: the ledger, or, if that is on a server, where it would lie by default.
+
+    Raises:
+        ParameterError: P107, neither the rows nor the ledger are in a file.
+    """
+    from duckdp.errors import ParameterError
     from duckdp.ledger.addresses import is_address
 
     place = path_of_ledger(source, ledger_path)
-    return f"{os.path.splitext(source)[0]}.ledger" if is_address(place) else place
+    if not is_address(place):
+        return place
+    if source.startswith("spark://"):
+        rule = "lies beside the ledger's file, or the data's, and both are on servers. Give it: --users FILE."
+        raise ParameterError("P107", "users", None, rule)
+    return f"{os.path.splitext(source)[0]}.ledger"
 
 
 def is_terminal() -> bool:

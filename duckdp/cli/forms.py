@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from duckdp.arguments import path_text
 from duckdp.errors import ParameterError
 from duckdp.vault.protection import KNOWN
 
@@ -45,7 +46,7 @@ def read_file(path: str, parse: Callable[[list[str]], Mapping[str, Any]]) -> lis
         ParameterError: P107, it is none of them, names something that ``protect`` does not know, or is not filled in.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path_text(path, "from")).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise _not_a_file(path) from None
     if re.search(r"^\s*duckdp\s+protect\s", text, re.MULTILINE):

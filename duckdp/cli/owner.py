@@ -51,7 +51,6 @@ def suggest(source: str, ledger_path: str | None, table: str | None, form: str) 
     "--file",
     "--from",
     "file",
-    type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
     help="Declarations of one or several tables, in a form that suggest prints.",
 )

@@ -35,6 +35,8 @@ _PASSED, _YEARS = ("date_sub", "datesub"), ("year", "years")  # names of calls, 
 _WHOLE = ("year", "quarter", "month", "week", "day")
 _MOST = 1_000_000  # units of one interval
 MAX_FORMAT = 64  # characters of strftime's: each row's work grows with them
+_DAY, _MINUTE = 86_400_000_000, 60_000_000  # microseconds
+_WIDEST = 366_000 * _DAY  # of a bucket: a thousand years
 _BUCKETS = {(0, 7, 0): "week", (12, 0, 0): "year", (3, 0, 0): "quarter", (1, 0, 0): "month", (0, 1, 0): "day"}
 _BUCKETS |= {(0, 0, 3_600_000_000): "hour", (0, 0, 60_000_000): "minute"}
 COMPARED = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ)
@@ -190,15 +192,17 @@ class MomentNodes(ABC):
 
     def _bucket(self, node: exp.Expression) -> Expr:
         span, arg = self._interval(node.this), self(node.expression)
-        unit = None if span is None else _BUCKETS.get((span.months, span.days, span.micros))
-        if unit is None or node.args.get("zone") or (arg.kind is Kind.DATE and unit in ("hour", "minute")):
-            way = "Write time_bucket(INTERVAL '1 week', x), or date_trunc('month', x)."
-            refuse(
-                "Q202", f"time_bucket takes one week, month, quarter, year, day, hour or minute. {way}", node, self.text
-            )
         if arg.kind not in (Kind.DATE, Kind.TIMESTAMP):
             refuse("Q203", f"time_bucket {ways.not_a(Kind.TIMESTAMP, arg.kind)}", node, self.text)
-        return self._operator(f"trunc_{arg.kind.value}", node, [arg], unit)
+        plain = not any(v for k, v in node.args.items() if k not in ("this", "expression"))
+        width = None if span is None else _width(span, arg.kind)
+        if span is None or width is None or not plain:
+            way = "Write time_bucket(INTERVAL '2 weeks', x), or date_trunc('month', x)."
+            what = "time_bucket takes whole minutes to years, of a DATE whole days, and no origin"
+            refuse("Q202", f"{what}. {way}", node, self.text)
+        unit = _BUCKETS.get((span.months, span.days, span.micros))
+        named = "trunc" if unit is not None else "bucket"
+        return self._operator(f"{named}_{arg.kind.value}", node, [arg], unit or width)
 
     def _named(self, part: str, first: int, names: tuple[str, ...], node: exp.Expression) -> Expr:
         """A day or month by its name: its names are its domain."""
@@ -244,6 +248,16 @@ class MomentNodes(ABC):
         exp.Dayname: _dayname,
         exp.Monthname: _monthname,
     }
+
+
+def _width(span: Span, kind: Kind) -> str | None:
+    """Width of buckets, months or minutes, as ``core.calendar`` reads it; None where they have none."""
+    if not 0 < span.length <= _WIDEST:
+        return None
+    if span.months:
+        return f"{span.months} months"
+    step = _DAY if kind is Kind.DATE else _MINUTE
+    return None if span.length % step else f"{span.length // _MINUTE} minutes"
 
 
 def names_today(tree: exp.Expression) -> bool:

@@ -17,11 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+import numpy as np
+
 from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, children, columns, replaced
 from duckdp.compiler.facts import date_bounds, facts
 from duckdp.compiler.images import image
 from duckdp.compiler.operators import OPERATORS
+from duckdp.compiler.operators.dates import UNITS
+from duckdp.core.calendar import EARLIEST, bucket_number, bucket_start
 
 EXACT = 2**53  # whole numbers up to here are exact as DOUBLE
 MAX_IMPLIED = 10_000  # values of an implied domain; beyond it keys pass a threshold instead
@@ -275,10 +279,24 @@ def _of_moment(expr: Expr) -> tuple[Scalar, ...] | None:
     if bounds is None:
         return None
     first, last = (_as_kind(d, expr.kind) for d in bounds)
+    if unit not in UNITS:
+        return _buckets(first, last, unit)
     values = [_truncate(first, unit)]
     while len(values) <= MAX_IMPLIED and (following := _next(values[-1], unit)) is not None and following <= last:
         values.append(following)
     return tuple(values) if len(values) <= MAX_IMPLIED else None
+
+
+def _buckets(first: dt.date, last: dt.date, width: str) -> tuple[Scalar, ...] | None:
+    """Starts of the buckets that hold the moments between two."""
+    as_micros = "datetime64[us]"
+    ends = np.array([first, last], dtype=as_micros).astype(np.int64)
+    low, high = bucket_number(width, ends)
+    if high - low >= MAX_IMPLIED:
+        return None
+    starts = bucket_start(width, np.arange(low, high + 1))
+    starts = starts[starts >= EARLIEST].astype(as_micros).tolist()
+    return tuple(s if isinstance(first, dt.datetime) else s.date() for s in starts)
 
 
 def _as_kind(d: dt.date, kind: Kind) -> dt.date:

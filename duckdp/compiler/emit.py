@@ -17,16 +17,16 @@ to 5, from the prepared rows (compiler/distinct_values.py), and come to layer 6 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType
 
 from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.distinct_values import with_values
+from duckdp.compiler.domain_joins import DomainJoin, join_domain
 from duckdp.compiler.expression import Expr, columns
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
-from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, number, print_expr, print_literal, print_rows, quote
+from duckdp.compiler.printing import UNIT, Parameters, number, print_expr, print_literal, print_rows, quote
 from duckdp.compiler.query import Key, Query
 from duckdp.core.reads import Add, AddByKey, OfAllRows, Parts, PrivateQuery
 
@@ -46,7 +46,7 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
         keys.
     """
     parameters = Parameters(key=salt)
-    joins = [_join(i, key, parameters) for i, key in enumerate(plan.query.keys)]
+    joins = [join_domain(i, plan.query, parameters) for i in range(len(plan.query.keys))]
     prepared = _prepared(plan.query, plan.measures, joins, parameters)
     keys = [f"k{i}" for i in range(len(plan.query.keys))]
     if plan.query.table.unit_key is None:
@@ -110,7 +110,7 @@ def _from_sums(measure: Measure, own: list[int], *, keyed: bool) -> list[int]:
 
 def print_keys(query: Query, parameters: Parameters) -> tuple[list[str], str]:
     """The keys' names; ``__unit`` and keys of every row that counts, as a parenthesised SELECT named ``prepared``."""
-    joins = [_join(i, key, parameters) for i, key in enumerate(query.keys)]
+    joins = [join_domain(i, query, parameters) for i in range(len(query.keys))]
     return [f"k{i}" for i in range(len(joins))], _prepared(query, (), joins, parameters)
 
 
@@ -121,7 +121,7 @@ def print_keyed(query: Query, value: Expr, parameters: Parameters) -> tuple[list
 
 def print_valued(query: Query, values: Mapping[str, Expr], parameters: Parameters) -> tuple[list[str], str]:
     """As :func:`print_keys`, with values of each row by their names."""
-    joins = [_join(i, key, parameters) for i, key in enumerate(query.keys)]
+    joins = [join_domain(i, query, parameters) for i in range(len(query.keys))]
     return [f"k{i}" for i in range(len(joins))], _prepared(query, (), joins, parameters, values)
 
 
@@ -135,60 +135,10 @@ def print_kept(rows: str, keys: Sequence[str], salt: int, most: int) -> str:
     return f"(SELECT * FROM (SELECT *, {rank} AS place FROM {rows}) AS ranked WHERE place <= {most}) AS kept"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Join:
-    """A declared domain as a relation that the rows are joined with.
-
-    Attributes:
-        name: of the relation.
-        values: SQL of the list of the domain's values but NULL.
-        places: SQL of the list of their places, from 1.
-        other: SQL of the place of the label for values outside, or None.
-        with_null: NULL is in the domain.
-    """
-
-    name: str
-    values: str
-    places: str
-    other: str | None
-    with_null: bool
-
-    def relation(self, value: str) -> str:
-        """The join, for a key printed as ``value``."""
-        kind = "LEFT JOIN" if self.other is not None or self.with_null else "JOIN"
-        rows = f"(SELECT unnest({self.values}) AS value, unnest({self.places}) AS place)"
-        return f" {kind} {rows} AS {self.name} ON {self.name}.value = {value}"
-
-    def key(self, value: str) -> tuple[str, str]:
-        """The key of a row, NULL for NULL, and the condition that keeps rows inside the domain ("": the join)."""
-        place = f"{self.name}.place"
-        if self.other is not None:
-            shown = f"(CASE WHEN {place} IS NOT NULL THEN {place} WHEN {value} IS NOT NULL THEN {self.other} END)"
-            return shown, "" if self.with_null else f"{value} IS NOT NULL"
-        return place, f"({place} IS NOT NULL OR {value} IS NULL)" if self.with_null else ""
-
-
-def _join(i: int, key: Key, parameters: Parameters) -> _Join | None:
-    """The domain of key ``i``, when rows are matched with it; other keys are grouped by their values."""
-    if not key.listed:
-        return None
-    kind, domain = key.expr.kind, key.domain or ()
-    values: list[Scalar] = [v for v in domain if v is not None]
-    plain = [float(v) for v in values] if kind is Kind.NUMBER else values  # type: ignore[arg-type]
-    size = "USMALLINT" if len(values) < 2**16 else "UINTEGER"  # narrow keys make the grouping faster
-    return _Join(
-        name=f"d{i}",
-        values=f"CAST({parameters.bind(plain)} AS {SQL_TYPES[kind]}[])",
-        places=f"CAST({parameters.bind(list(range(1, len(values) + 1)))} AS {size}[])",
-        other=None if key.other is None else f"CAST({values.index(key.other) + 1} AS {size})",
-        with_null=None in domain,
-    )
-
-
 def _prepared(
     query: Query,
     measures: Sequence[Measure],
-    joins: list[_Join | None],
+    joins: list[DomainJoin | None],
     parameters: Parameters,
     values: Mapping[str, Expr] = MappingProxyType({}),
 ) -> str:

@@ -40,6 +40,7 @@ PAIRS: dict[type[exp.Expression], str] = {
 QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.ApproxQuantile)
 ASKED: dict[type[exp.Expression], str] = {exp.Min: "0", exp.Max: "1", exp.Median: "0.5", exp.Mode: ""}
 ORDERED = (*QUANTILES, exp.Min, exp.Max, exp.Mode)
+_BLOCKS = "dp_sample_aggregate('table', '{}', low := {}, high := {}, epsilon := 1)."
 REFUSED: dict[type[exp.Expression] | str, str] = {
     exp.LogicalAnd: "One person's row decides it. Ask how many there are: count_if(NOT x), or avg(CAST(x AS INTEGER)).",
     exp.LogicalOr: "One person's row decides it. Ask how many there are: count_if(x), or avg(CAST(x AS INTEGER)).",
@@ -50,12 +51,12 @@ REFUSED: dict[type[exp.Expression] | str, str] = {
     exp.ArgMax: "It would show one row's value. Take max(x), and ask for groups.",
     exp.GroupConcat: "It would list rows. Use GROUP BY x with count(*).",
     exp.ArrayAgg: "It would list rows. Use GROUP BY x with count(*).",
-    exp.Skewness: "Take avg(x), stddev(x) and quantile_cont(x, 0.9).",
-    exp.Kurtosis: "Take avg(x), stddev(x) and quantile_cont(x, 0.9).",
+    exp.Skewness: f"Take quantile_cont(x, 0.9), or {_BLOCKS.format('skewness(x)', -3, 3)}",
+    exp.Kurtosis: f"Take quantile_cont(x, 0.9), or {_BLOCKS.format('kurtosis(x)', -2, 20)}",
     exp.ApproxTopK: "Use dp_top_k('table', 'column', 3, epsilon := 0.5), or GROUP BY x ORDER BY count(*) DESC LIMIT 3.",
     "histogram": "Use GROUP BY x with count(*), or dp_histogram('table', 'column', epsilon := 0.5).",
     "entropy": "Use GROUP BY x with count(*), and take it of the answer.",
-    "mad": "Take quantile_cont(x, 0.75) - quantile_cont(x, 0.25), or stddev(x).",
+    "mad": "Take stddev(x), or dp_sample_aggregate('table', 'mad(x)', epsilon := 1).",
     "product": "Take exp(sum(ln(greatest(x, 1)))).",
     "geomean": "Take exp(avg(ln(greatest(x, 1)))).",
     "geometric_mean": "Take exp(avg(ln(greatest(x, 1)))).",

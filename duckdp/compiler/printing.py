@@ -17,6 +17,7 @@ from duckdp.compiler.operators import operator_sql
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.relations.constant_rows import ConstantRows
 from duckdp.compiler.relations.relation import Relation
+from duckdp.compiler.relations.whole_keys import WholeKey, print_whole
 from duckdp.compiler.scope import read_predicate
 from duckdp.errors import InternalError
 
@@ -96,6 +97,8 @@ def print_expr(expr: Expr, column: Callable[[Column], str], parameters: Paramete
 def print_column(column: Column, parameters: Parameters, relation: str) -> str:
     """Read a raw column by its declaration: typed, clamped to its bounds, its NULL rule applied. Total."""
     raw = f"{relation}.{quote(column.source)}"
+    if isinstance(column, WholeKey):
+        return print_whole(column, raw)
     match column.kind:
         case Kind.NUMBER:
             value = _clamped_number(column, raw if column.type == "DOUBLE" else f"CAST({raw} AS DOUBLE)")

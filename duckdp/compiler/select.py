@@ -30,6 +30,7 @@ from duckdp.compiler.relations.filled import require_filled
 from duckdp.compiler.relations.narrowed import bounded_by
 from duckdp.compiler.relations.relation import pruned
 from duckdp.compiler.relations.subqueries import Subqueries
+from duckdp.compiler.ruled_out import left_by
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.spelling import spell, spelled
 from duckdp.compiler.types import type_of
@@ -97,9 +98,11 @@ class _Reader:
             self._refuse("Q201", "GROUP BY names the same key twice. Write it once.", self.select.args["group"])
         if self.filled is not None:
             require_filled(self.select, self.scope, self.row, self.keys, self.filled, self.text)
+        where = both(self.inherited, condition)
+        if self.filled is None:
+            self.keys = tuple(left_by(k, where) for k in self.keys)
         outputs = self._outputs()
         having = self.select.args.get("having")
-        where = both(self.inherited, condition)
         query = Query(
             table=bounded_by(self.table, [k.expr for k in self.keys], where),
             where=where,

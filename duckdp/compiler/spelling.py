@@ -13,7 +13,17 @@ from duckdp.compiler.nodes import FUNCTION_NAMES
 NEIGHBOURS = {
     "age": "date_part('year', age(x, y))",
     "last_day": "date_trunc('month', x)",
+    "all": "x NOT IN (1, 2)",
+    "array_contains": "x IN (1, 2)",
+    "isfinite": "x BETWEEN -1e300 AND 1e300",
+    "isinf": "x NOT BETWEEN -1e300 AND 1e300",
+    "isnan": "x IS NULL",
     "list_contains": "x IN (1, 2)",
+    "list_has": "x IN (1, 2)",
+    "sem": "stddev(x) / sqrt(count(x))",
+    "favg": "avg(x)",
+    "fsum": "sum(x)",
+    "kahan_sum": "sum(x)",
 }
 # Words before a parenthesis that are no functions
 _KEYWORDS = frozenset(

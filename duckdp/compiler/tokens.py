@@ -99,9 +99,11 @@ def _parser_class() -> type[Parser]:
         _PARSER._advance(self, times)
 
     try:
-        return type("CountingParser", (_PARSER,), {"_advance": advance})
-    except TypeError:  # a compiled class has no Python subclass
+        counting = type("CountingParser", (_PARSER,), {"_advance": advance})
+        counting(dialect=_DIALECT, max_nodes=1)
+    except TypeError:  # a compiled class has no Python subclass: it says so at its birth, or at that of an instance
         return _PARSER
+    return counting
 
 
 def _check_brackets(tokens: list[Token]) -> None:

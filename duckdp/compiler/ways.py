@@ -63,6 +63,12 @@ INNER_LIMIT = (
     "LIMIT and OFFSET inside a subquery choose among the rows of many units. Ask without it, or use it on the answer: "
     "SELECT ... GROUP BY key ORDER BY 2 DESC LIMIT 10."
 )
+INNER_LIMIT_OTHERS = (
+    'rows of the groups that LIMIT leaves out would be put together before they are asked. Switch "Group remaining as '
+    "Others\" off, or put answers together: SELECT CASE WHEN place <= 5 THEN k ELSE 'Others' END AS k, sum(n) FROM "
+    "(SELECT *, row_number() OVER (ORDER BY n DESC) AS place FROM (SELECT k, count(*) AS n FROM t GROUP BY k)) "
+    "GROUP BY 1."
+)
 JOIN_METHOD = (
     "this kind of join is outside the allow-list. Use JOIN, LEFT, RIGHT, FULL, SEMI or ANTI JOIN, with the privacy "
     "unit in ON or USING."
@@ -180,6 +186,9 @@ NO_RULE: dict[type[exp.Expression], str] = {
     exp.Rollup: LEVELS,
     exp.Cube: LEVELS,
     exp.GroupingSets: LEVELS,
+    exp.Between: "BETWEEN SYMMETRIC is outside the allow-list. Write the smaller end first: x BETWEEN 50 AND 60.",
+    exp.SimilarTo: "SIMILAR TO is outside the allow-list. Use regexp_full_match(x, 'a.*').",
+    exp.Any: "ANY is outside the allow-list. Use x IN (1, 2).",
 }
 NEEDED = {
     Kind.NUMBER: "Write a number.",
@@ -251,7 +260,8 @@ def window_form(unit: str | None) -> str:
     return (
         "this form of a window is outside the allow-list. Write f(x) OVER "
         f"(PARTITION BY {unit} ORDER BY a, b DESC ROWS BETWEEN 2 PRECEDING AND CURRENT ROW), with numbers up to 1000. "
-        "RANGE takes one number, or a date with INTERVAL 7 DAY, in ORDER BY; RANGE and GROUPS are for aggregates."
+        "RANGE takes one number, or a date with INTERVAL 7 DAY, in ORDER BY; RANGE and GROUPS are for aggregates, "
+        "first_value and last_value."
     )
 
 

@@ -6,6 +6,7 @@ between their parts, otherwise anywhere. Truncations and the periods' numbers gr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -17,6 +18,9 @@ DAY = 86_400_000_000  # microseconds
 _HOUR = 3_600_000_000  # microseconds
 _MINUTE = 60_000_000  # microseconds
 _MONDAY = 3  # 1970-01-01 was a Thursday
+_FIRST_MONTH = 360  # months from 1970 to 2000-01-01, from which buckets of months are counted
+_FIRST_MONDAY = 10_959 * DAY  # 2000-01-03, from which those of minutes and days are
+EARLIEST = -719_162 * DAY  # 0001-01-01
 
 
 def _months(t: Whole) -> Whole:
@@ -90,3 +94,36 @@ def part_range(name: str, low: Whole, high: Whole) -> tuple[Floats, Floats] | No
 def truncated(unit: str, moment: Whole) -> Whole:
     """The start of the period that holds a moment."""
     return _STARTS[unit](PERIODS[unit](moment))
+
+
+def bucket_number(width: str, moment: Whole) -> Whole:
+    """Number of the bucket that holds a moment (microseconds from 1970), as DuckDB's ``time_bucket`` counts them.
+
+    Args:
+        width: months (``"6 months"``), counted from 2000-01-01, or minutes (``"15 minutes"``), from Monday 2000-01-03.
+        moment: microseconds from 1970.
+    """
+    size, unit = read_width(width)
+    if unit == "months":
+        return np.asarray(np.floor_divide(_months(moment) - _FIRST_MONTH, size))
+    return np.asarray(np.floor_divide(moment - _FIRST_MONDAY, size * _MINUTE))
+
+
+def bucket_start(width: str, number: Whole) -> Whole:
+    """Where a bucket of that number begins, in microseconds from 1970; one may begin before year 1."""
+    size, unit = read_width(width)
+    if unit == "months":
+        return _first_day(number * size + _FIRST_MONTH) * DAY
+    return number * (size * _MINUTE) + _FIRST_MONDAY
+
+
+def read_width(width: str) -> tuple[int, str]:
+    """How many, and of what: months or minutes.
+
+    Raises:
+        KeyError: no such width.
+    """
+    found = re.fullmatch(r"([1-9][0-9]{0,8}) (months|minutes)", width)
+    if found is None:
+        raise KeyError(width)
+    return int(found[1]), found[2]

@@ -65,7 +65,7 @@ def append(
     row = (dataset["events"] + 1, now(), kind, subject, ordered(detail or {}), reason)
     head = link(dataset["head"] or genesis(dataset), row)
     action = None if kind in MACHINE else dataset["actions"] + 1
-    tx.run(
+    tx.later(
         "INSERT INTO event (seq, at, kind, subject, detail, reason, hash, action, version) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         *row,

@@ -107,7 +107,7 @@ def store(tx: Tx, charge: Charge, payload: str, left: Remaining | None = None) -
 def note_release(tx: Tx, row: Row, payload: str) -> None:
     """Store the release of a charge that has none."""
     digest = chain.digest(payload)
-    tx.run("INSERT INTO release (charge, payload) VALUES (?, ?)", row["id"], payload)
+    tx.later("INSERT INTO release (charge, payload) VALUES (?, ?)", row["id"], payload)
     tx.change("charge", row, ("id",), state="released", released=digest)
     tx.let_go("charge", row["id"])
     chain.append(tx, "release", row["analyst"], {"charge": row["id"], "digest": digest})
@@ -136,7 +136,7 @@ def store_stage(tx: Tx, charge: Charge, number: int, payload: str) -> str:
     if number > row["stages"] or row["state"] == "released":
         raise InternalError(f"stage {number} of charge {charge.id} is not its next one.")
     digest = chain.digest(payload)
-    tx.run("INSERT INTO stage (charge, number, payload) VALUES (?, ?, ?)", charge.id, number, payload)
+    tx.later("INSERT INTO stage (charge, number, payload) VALUES (?, ?, ?)", charge.id, number, payload)
     tx.change("charge", row, ("id",), stages=number + 1, staged=chain.digest(row["staged"], digest))
     chain.append(tx, "stage", charge.analyst, {"charge": charge.id, "number": number, "digest": digest})
     return payload
@@ -149,7 +149,7 @@ def finish(tx: Tx, charge_id: int, payload: str) -> StoredRelease:
         raise InternalError(f"charge {charge_id} has no release to finish.")
     if row["finished"] is None:
         digest = chain.digest(payload)
-        tx.run("INSERT INTO finished (charge, payload) VALUES (?, ?)", charge_id, payload)
+        tx.later("INSERT INTO finished (charge, payload) VALUES (?, ?)", charge_id, payload)
         row = tx.change("charge", row, ("id",), finished=digest)
         chain.append(tx, "finish", row["analyst"], {"charge": charge_id, "digest": digest})
     return release_of(tx, row)

@@ -26,7 +26,8 @@ def default_ledger(data: object, ledger: str | os.PathLike[str] | None) -> str:
     """The ledger file to use: the one named, else the one beside a DuckDB file."""
     if ledger is not None:
         return path_text(ledger, "ledger")
-    if isinstance(data, (str, os.PathLike)) and not path_text(data, "data").endswith(".parquet"):
+    beside = isinstance(data, (str, os.PathLike)) and not path_text(data, "data").startswith("spark://")
+    if beside and not path_text(data, "data").endswith(".parquet"):
         return os.path.splitext(path_text(data, "data"))[0] + ".ledger"
     raise ParameterError(
         "P107", "ledger", None, 'must name the file of budgets and charges, for example "clinic.ledger".'

@@ -194,7 +194,7 @@ def has_ended(charge_id: int) -> BudgetError:
 def _append(tx: Tx, row: Row, analyst: str, step: StoredStep) -> Row:
     sealed = None if step.secret is None else f"{secrets.token_hex(16)}:{step.secret}"
     values = (row["charge"], row["steps"], step.question, step.output, sealed)
-    tx.run("INSERT INTO step (charge, number, question, output, secret) VALUES (?, ?, ?, ?, ?)", *values)
+    tx.later("INSERT INTO step (charge, number, question, output, secret) VALUES (?, ?, ?, ?, ?)", *values)
     digest = chain.digest(*values)
     chain.append(tx, "step", analyst, {"charge": row["charge"], "number": row["steps"], "digest": digest})
     stepped = chain.digest(row["stepped"], digest)

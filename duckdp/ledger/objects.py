@@ -118,7 +118,7 @@ def reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> bool:
     held = charge_of(tx, analyst, name)
     if held is None:
         values = (analyst, name, kind, charge_id, schema.SEALED)
-        tx.run("INSERT INTO object (analyst, name, kind, charge, version) VALUES (?, ?, ?, ?, ?)", *values)
+        tx.later("INSERT INTO object (analyst, name, kind, charge, version) VALUES (?, ?, ?, ?, ?)", *values)
         directory.enter(tx, directory.named(analyst, name), charge_id)
     elif held != charge_id:
         raise _taken(name) if _charge(tx, held)["state"] == "released" else _pending(name, held)
@@ -138,8 +138,8 @@ def free(tx: Tx, analyst: str, name: str) -> None:
     ]
     for reader in readers:
         directory.remove(tx, directory.shared(reader, name))
-    tx.run("DELETE FROM share WHERE analyst = ? AND name = ?", analyst, name)
-    tx.run("DELETE FROM object WHERE analyst = ? AND name = ?", analyst, name)
+    tx.later("DELETE FROM share WHERE analyst = ? AND name = ?", analyst, name)
+    tx.later("DELETE FROM object WHERE analyst = ? AND name = ?", analyst, name)
     directory.remove(tx, directory.named(analyst, name))
     chain.append(tx, "free", analyst, {"name": name, "charge": charge_id, "readers": readers})
 
@@ -195,7 +195,7 @@ def share(tx: Tx, name: str, owner_analyst: str, with_analyst: str, reason: str 
         return
     if known != [None, None]:
         raise _taken(name)
-    tx.run("INSERT INTO share (analyst, name, reader) VALUES (?, ?, ?)", owner_analyst, name, with_analyst)
+    tx.later("INSERT INTO share (analyst, name, reader) VALUES (?, ?, ?)", owner_analyst, name, with_analyst)
     directory.enter(tx, directory.shared(with_analyst, name), charge_id)
     chain.append(tx, "share", name, {"owner": owner_analyst, "with": with_analyst, "charge": charge_id}, reason)
 

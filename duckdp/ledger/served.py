@@ -18,13 +18,12 @@ import time
 import weakref
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from duckdp.errors import ParameterError
 from duckdp.ledger import addresses, served_schema
 from duckdp.ledger.anchor import Position
+from duckdp.ledger.served_driver import DEFAULTS, load, marked
 from duckdp.ledger.served_errors import POOLED, lost, missing, unfit, unknown, unreached
 from duckdp.ledger.served_rows import Stream, rows_of
 from duckdp.ledger.storage import Failure, Rows, Served
@@ -40,14 +39,6 @@ MOST_FOUND = 1000  # facts that a connection remembers
 PAGE = 1000  # rows of a long list that are in memory
 
 _PAUSE = 0.1  # seconds between two attempts to connect
-_DEFAULTS = {
-    "connect_timeout": "10",
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "30000",
-    "application_name": "duckdp",
-}
 _SETTINGS = (
     "SET synchronous_commit = 'on'; SET client_encoding = 'UTF8'; SET standard_conforming_strings = on; "
     f"SET lock_timeout = '{LOCK_SECONDS}s'; SET statement_timeout = 0; SET row_security = off; "
@@ -59,6 +50,7 @@ _ASKED = (
     "pg_is_in_recovery(), current_setting('server_version_num')::bigint, current_setting('full_page_writes')"
 )
 _WHO = "SELECT pg_backend_pid()"
+_NOTHING = "SELECT 1"
 _BUSY = ("40001", "40P01")  # serialization failure, deadlock
 
 
@@ -74,6 +66,7 @@ class Connection(Served):
         self.path = self._address.text
         self.found = {}
         self._version: object = None
+        self._waiting: list[tuple[str, Sequence[Any]]] = []  # changes that go with the next statement
         self._cursors = 0
         self._driver = self._connect()
 
@@ -112,15 +105,32 @@ class Connection(Served):
         self._reconnect()
         return self._run(sql, parameters)
 
+    def later(self, sql: str, parameters: Sequence[Any] = (), /) -> None:
+        """Run a change together with what is sent next, at the latest with the commit; see ``Served.later``."""
+        if self.in_transaction:
+            self._waiting.append((sql, parameters))
+        else:
+            self._run(sql, parameters)
+
+    def settle(self) -> None:
+        """Send what waits; see ``Served.settle``."""
+        if self._waiting:
+            self._run(_NOTHING)
+
+    def drop(self) -> None:
+        """Forget the changes that wait to be sent; see ``Served.drop``."""
+        self._waiting.clear()
+
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
         """Run a statement once for each of several lists of parameters.
 
         Raises:
             Failure.
         """
+        self.settle()
         cursor: Any = self._driver.cursor()
         with _telling(self):
-            cursor.executemany(_marked(sql), list(parameters))
+            cursor.executemany(marked(sql), list(parameters))
         return cursor  # type: ignore[no-any-return]
 
     def stream(self, sql: str) -> Rows:
@@ -137,10 +147,11 @@ class Connection(Served):
         Raises:
             Failure.
         """
+        self.settle()
         self._cursors += 1
         cursor: Any = self._driver.cursor(name=f"duckdp_{self._cursors}")
         with _telling(self):
-            cursor.execute(_marked(sql))
+            cursor.execute(marked(sql))
         try:
             while True:
                 with _telling(self):
@@ -159,6 +170,7 @@ class Connection(Served):
         Raises:
             Failure.
         """
+        self.settle()
         with _telling(self):
             self._driver.execute(text.encode())
 
@@ -217,6 +229,7 @@ class Connection(Served):
 
     def undo(self) -> None:
         """End a transaction, if there is one; where that fails, the connection ends, and with it the transaction."""
+        self.drop()
         if self.in_transaction:
             try:
                 self._driver.execute("ROLLBACK")
@@ -259,9 +272,17 @@ class Connection(Served):
     # ---- the driver --------------------------------------------------------------------------------------------------
 
     def _run(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
+        """Run what waits and a statement, in one message where the driver can; the first that fails is the last."""
+        waiting, self._waiting = self._waiting, []
         with _telling(self):
-            found: Any = self._driver.execute(_marked(sql), tuple(parameters) if parameters else None)
-        return found  # type: ignore[no-any-return]
+            if waiting and load().Pipeline.is_supported():
+                with self._driver.pipeline():
+                    for each in waiting:
+                        self._driver.execute(marked(each[0]), tuple(each[1]) or None)
+                    return self._driver.execute(marked(sql), tuple(parameters) or None)
+            for each in waiting:
+                self._driver.execute(marked(each[0]), tuple(each[1]) or None)
+            return self._driver.execute(marked(sql), tuple(parameters) or None)
 
     def _connect(self) -> psycopg.Connection[Any]:
         """Connect, and look at what the server must hold.
@@ -272,7 +293,7 @@ class Connection(Served):
         driver = load()
         try:
             made = driver.connect(
-                autocommit=True, row_factory=rows_of, prepare_threshold=2, **(_DEFAULTS | self._address.parameters)
+                autocommit=True, row_factory=rows_of, prepare_threshold=2, **(DEFAULTS | self._address.parameters)
             )
         except driver.Error:
             raise Failure("", unreached(self.path)) from None
@@ -357,27 +378,6 @@ def _passes(failure: Failure) -> bool:
     """Whether what failed may be tried again: a lost connection, a server that is away, an order of locks."""
     away = not failure.state and (failure.told is None or failure.told.code == "B213")
     return away or failure.state in _BUSY
-
-
-@lru_cache(maxsize=1)
-def load() -> ModuleType:
-    """The driver, which an extra of the package brings.
-
-    Raises:
-        ParameterError: P107, it is not installed.
-    """
-    try:
-        import psycopg
-    except ImportError:
-        rule = "is in PostgreSQL, and the driver is missing: pip install 'duckdp[postgres]'."
-        raise ParameterError("P107", "ledger", "postgresql://...", rule) from None
-    return psycopg
-
-
-@lru_cache(maxsize=1024)
-def _marked(sql: str) -> bytes:
-    """A statement as the driver wants it."""
-    return sql.replace("%", "%%").replace("?", "%s").encode()
 
 
 # ---- forks ----------------------------------------------------------------------------------------------------------

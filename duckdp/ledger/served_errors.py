@@ -78,6 +78,8 @@ def told(failure: Failure, path: str) -> DuckDPError:
         return LedgerError("B206", f'the ledger "{path}" is in use by another process. Try again.', path=path)
     if state in ("23505", "23503"):  # what is entered is proved to be new, and what it refers to was read
         return chain.damaged(path, "its tables contradict each other")
+    if state == "22012":  # a change that is of one row (Tx.change) was of none
+        return chain.damaged(path, "a row of it is lost")
     if state.startswith(("23", "22")) or state == "DDP01":
         return InternalError(f'the ledger "{path}" refused an inconsistent entry; nothing was written.')
     if state in ("42501", "25006"):

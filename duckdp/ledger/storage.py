@@ -91,6 +91,21 @@ class Served(ABC):
         """Run a statement whose parameters are marked ``?``."""
 
     @abstractmethod
+    def later(self, sql: str, parameters: Sequence[Any] = (), /) -> None:
+        """Run a change together with what is sent next, at the latest with the commit, in order; its error comes then.
+
+        Outside of a transaction at once.
+        """
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Send what waits (:meth:`later`), so that its errors come now."""
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Forget what waits: it is undone before it was sent."""
+
+    @abstractmethod
     def script(self, text: str) -> None:
         """Run several statements, none of which has parameters."""
 

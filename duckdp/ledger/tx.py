@@ -42,6 +42,8 @@ class Tx:
         """What was done is undone: hold nothing that may come of it."""
         self._held.clear()
         self._changes = {}
+        if isinstance(self._connection, Served):
+            self._connection.drop()
 
     # ---- statements --------------------------------------------------------------------------------------------------
 
@@ -61,6 +63,18 @@ class Tx:
     def run(self, sql: str, *values: object) -> int:
         """Execute a change and return how many rows it changed."""
         return self._connection.execute(sql, values).rowcount
+
+    def later(self, sql: str, *values: object) -> None:
+        """Execute a change of which nobody asks how many rows it changed; on a server with what is sent next."""
+        if isinstance(self._connection, Served):
+            self._connection.later(sql, values)
+        else:
+            self._connection.execute(sql, values)
+
+    def settle(self) -> None:
+        """Let errors of what was executed come now, if they did not."""
+        if isinstance(self._connection, Served):
+            self._connection.settle()
 
     @property
     def path(self) -> str:
@@ -132,7 +146,7 @@ class Tx:
         """Enter a row, sealed; what is not given is as the schema says."""
         row = {**schema.defaults(table), **values}
         row["seal"] = self._seal(table, row)
-        self._connection.execute(_insertion(table, tuple(row)), tuple(row.values()))
+        self.later(_insertion(table, tuple(row)), *row.values())
         return row
 
     def change(self, table: str, row: Row, key: tuple[str, ...], **changes: Any) -> Row:
@@ -150,8 +164,10 @@ class Tx:
         new = {**row, **changes}
         new["seal"] = changes["seal"] = self._seal(table, new)
         values = [row[column] for column in key]
-        changed = self._connection.execute(_update(table, tuple(changes), key), (*changes.values(), *values))
-        if changed.rowcount != 1:
+        update = _update(table, tuple(changes), key)
+        if isinstance(self._connection, Served):
+            self._connection.later(_of_one(update), (*changes.values(), *values))
+        elif self._connection.execute(update, (*changes.values(), *values)).rowcount != 1:
             raise Damage(f"a row of {table} is lost")
         if (place := (table, *values)) in self._held:
             self._held[place] = new
@@ -238,3 +254,9 @@ def _insertion(table: str, columns: tuple[str, ...]) -> str:
 def _update(table: str, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
     where = " AND ".join(f"{column} = ?" for column in key)
     return f"UPDATE {table} SET {', '.join(f'{column} = ?' for column in columns)} WHERE {where}"
+
+
+@cache
+def _of_one(update: str) -> str:
+    """A change that fails on the server (22012) unless it is of one row."""
+    return f"WITH done AS ({update} RETURNING 1) SELECT 1 / CAST(count(*) = 1 AS INTEGER) FROM done"

@@ -173,7 +173,7 @@ class Writer:
         own = tx.asked_by(first.thread)
         first.run(own)
         own.flush()
-        for job in self._waiting(following):
+        for job in self._waiting(following, tx):
             done.append(job)
             tx.run("SAVEPOINT job")
             try:
@@ -181,16 +181,20 @@ class Writer:
                     own = tx.asked_by(job.thread)
                     job.run(own)
                     own.flush()
+                    own.settle()
             except BaseException as error:
                 if not tx.is_open():  # the whole is undone: full disk, failing disk, no memory, a lost connection
                     raise
                 job.fail(error)
-                tx.run("ROLLBACK TO job")
                 tx.forget()
-            tx.run("RELEASE job")
+                tx.run("ROLLBACK TO job")
+            tx.later("RELEASE job")
 
-    def _waiting(self, following: list[_Job | None]) -> Iterator[_Job]:
+    def _waiting(self, following: list[_Job | None], tx: Tx) -> Iterator[_Job]:
         for _ in range(MOST_TOGETHER - 1):
+            if self._queue.empty():
+                return
+            tx.settle()  # before the next: an error of those before is theirs
             try:
                 job = self._queue.get_nowait()
             except queue.Empty:

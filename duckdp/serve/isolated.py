@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -55,6 +56,16 @@ class Isolated:
             require_possible()
         except UnconfinedError as error:
             raise ParameterError("P107", "isolated", True, f"cannot be: {error.strerror}.") from None
+        worker = self._worker_of(analyst)
+        try:
+            return self._joined(worker, analyst, module)
+        except ExecutionError:
+            if not self._ends(worker):
+                raise
+        return self._joined(self._worker_of(analyst), analyst, module)  # the former one was ending just then
+
+    def _worker_of(self, analyst: str) -> Worker:
+        """The analyst's process, started where there is none."""
         with self._starting:
             self._require_open()
             worker = self._workers.get(analyst)
@@ -65,6 +76,17 @@ class Isolated:
                 except OSError:
                     raise ExecutionError("E101", None) from None
                 self._workers[analyst] = worker
+            return worker
+
+    @staticmethod
+    def _ends(worker: Worker) -> bool:
+        """Whether a process that took no connection is about to be gone."""
+        until = time.monotonic() + 1
+        while worker.alive and time.monotonic() < until:
+            time.sleep(0.01)
+        return not worker.alive
+
+    def _joined(self, worker: Worker, analyst: str, module: Any) -> Connection:
         ours, theirs = socket.socketpair()
         coming = asyncio.run_coroutine_threadsafe(_introduced(worker, analyst, theirs), self._running())
         try:

@@ -6,6 +6,8 @@ a delta is allowed with it, is said of the question.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
 from duckdp.functions.spec import FUNCTIONS
@@ -57,8 +59,11 @@ def read_term(name: str, value: str) -> str:
     return value
 
 
-def none_set() -> Refused:
-    """A private question on a connection that says nothing of its cost."""
+def none_set(terms: Mapping[str, str]) -> Refused:
+    """A private question that nobody said the cost of: on a connection without it, or a call, which says it itself."""
+    if "epsilon" in terms:
+        message = "P101: epsilon=None: dp.epsilon is for SELECTs alone: a call of a dp function says what it may cost."
+        return Refused("22023", message, "Write epsilon := 0.1 in the call.")
     return Refused("22023", "P101: dp.epsilon is not SET: say what a question may cost.", _way_out("dp.epsilon"))
 
 

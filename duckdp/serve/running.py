@@ -139,7 +139,7 @@ class Runner:
             return execute(made)
         except duckdb.Error as error:
             if "P101: epsilon=None: " in str(error):
-                raise none_set() from None
+                raise none_set(self._settings.terms()) from None
             again, _ = self._made(text, as_texts(values))
             if again == made or "Q203: " not in str(error):
                 raise

@@ -31,6 +31,7 @@ class DataSet:
         ledger: path of the ledger's file.
         anchor: where the ledger's newest state is known.
         snapshot: copy the data.
+        memory: that private reads may take, as "4GB".
         progress: told (stage, share done) while the source is read; the first :attr:`on_progress`.
 
     Attributes:
@@ -50,9 +51,10 @@ class DataSet:
         ledger: str,
         anchor: Where | None = None,
         snapshot: bool = False,
+        memory: str | None = None,
         progress: Tell | None = None,
     ) -> None:
-        self.engine = engine_for(data, snapshot=snapshot)
+        self.engine = engine_for(data, snapshot=snapshot, memory=memory)
         try:
             self.ledger, self._fingerprint = accept_first(self.engine, ledger, progress, anchor)
         except BaseException:

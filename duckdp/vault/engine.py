@@ -64,6 +64,7 @@ class Engine:
 
     Args:
         source: what to attach.
+        memory: that DuckDB may hold, as it says it ("4GB"); None: its default, four fifths of the machine's.
 
     Attributes:
         stopping: no private read begins any more.
@@ -72,8 +73,9 @@ class Engine:
 
     parts_only: ClassVar[bool] = False
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, memory: str | None = None) -> None:
         self.source = source
+        self._settings = {} if memory is None else {"memory_limit": memory}
         self.stopping = False
         self._home = Home()
         self._spill = Folder()  # what does not fit in memory; DuckDB's default is the working directory
@@ -308,7 +310,7 @@ class Engine:
             raise CatalogError("C104", "the source changed while it was read. Open it again when nobody writes it.")
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        return keep(duckdb.connect(":memory:", config={**CONFIG, "temp_directory": self._folder}))
+        return keep(duckdb.connect(":memory:", config={**CONFIG, **self._settings, "temp_directory": self._folder}))
 
 
 def read_batches(cursor: duckdb.DuckDBPyConnection, query: PrivateQuery) -> Iterator[tuple[Any, ...]]:

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote, urlparse
+from urllib.parse import parse_qsl, unquote, urlparse
 
 import duckdb
 
@@ -42,7 +42,10 @@ TYPES = {
     "timestamp_ntz": "TIMESTAMP",
     "timestamp": "TIMESTAMP WITH TIME ZONE",
 }
+MOST_NAMED = 1000  # tables of an address
 UNKNOWN = "BLOB"  # no question reads it
+#: Settings of a session that is begun here: its pages and its progress show how many rows were read.
+QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 #: Settings of our own session, which shares the files and workers of the owner's and nothing that is set there.
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -74,7 +77,8 @@ class SparkTables:
         told = from_caller(lambda: dict(self.tables.items()))
         if told is MISFIT or not told or not all(isinstance(name, str) for name in told):
             rule = (
-                'must name what is read: {"visits": "visits.parquet"}, or a table, view or data frame of the session.'
+                'must name what is read: {"visits": "visits.parquet"}, or a table, view or data frame of the session; '
+                'at a command line as "spark://host:7077?visits=visits.parquet".'
             )
             raise ParameterError("P107", "tables", None, rule)
 
@@ -84,6 +88,27 @@ def is_spark(data: object) -> bool:
     if isinstance(data, str):
         return data.startswith("spark://")
     return type(data).__name__ == "SparkSession" and type(data).__module__.startswith("pyspark.")
+
+
+def addressed(text: str) -> SparkTables:
+    """A cluster and its tables from one address: "spark://host:7077?visits=/data/visits", as a command line gives it.
+
+    Raises:
+        ParameterError: P107.
+    """
+    master, _, asked = text.partition("?")
+    if "@" in master or not master.removeprefix("spark://"):  # who types a password there must not read it again
+        rule = 'must name a host and no user: "spark://host:7077?visits=/data/visits".'
+        raise ParameterError("P107", "data", "spark://...", rule)
+    try:
+        named = parse_qsl(asked, keep_blank_values=True, strict_parsing=True, max_num_fields=MOST_NAMED)
+    except ValueError:
+        named = []
+    told = all(part and "\0" not in part for pair in named for part in pair)
+    if not named or len({name.lower() for name, _ in named}) != len(named) or not told:
+        rule = 'must name each table once, with what is read: "spark://host:7077?visits=/data/visits&people=people".'
+        raise ParameterError("P107", "data", text, rule)
+    return SparkTables(master, dict(named))
 
 
 class SparkSource(Source):
@@ -264,6 +289,11 @@ def _connected(address: str) -> tuple[Any, bool]:
             raise CatalogError("C108", rule)
         return there, False
     try:
-        return SparkSession.builder.master(address).appName("duckdp").getOrCreate(), True
+        builder = SparkSession.builder.master(address).appName("duckdp")
+        for name, value in QUIET.items():
+            builder = builder.config(name, value)
+        begun = builder.getOrCreate()
+        begun.sparkContext.setLogLevel("OFF")  # its words may quote rows
     except Exception:  # noqa: BLE001
         raise CatalogError("C108", "no session of Spark could be begun at that address.") from None
+    return begun, True

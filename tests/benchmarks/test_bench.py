@@ -7,10 +7,12 @@ still be missed once by bad luck: each is asked for up to three times, and one r
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
+import duckdb
 import pytest
 
-from duckdp.bench import main, run, sensitivity, weights_error
+from duckdp.bench import main, run, sensitivity, smartnoise, weights_error
 from duckdp.bench.measure import Line, Report, as_markdown, as_text
 from duckdp.bench.memory import HAND, KEYED, PLAIN, ROW, measure
 from duckdp.bench.queries import Size
@@ -28,6 +30,27 @@ def test_command_prints_all_suites(capsys: pytest.CaptureFixture[str]) -> None:
     assert "200 rows, 50 units, 3 groups" in shown
     for text in ("private, keyed, 3 groups", "hand-written", "private count, unit = row", "fsync", "dp_query", *STAGES):
         assert text in shown
+
+
+def test_smartnoise_is_compared_by_distance_from_what_is_true(tmp_path: Path) -> None:
+    """With a peer that says the truth and 1 more: the table says 1, of ours what is charged."""
+    own, true = smartnoise.ours(tmp_path, range(20, 22), ("1",))
+    assert own["1"]["COUNT(*)"]["epsilon"] == 1
+    answers = {name: [[[*row[:-1], row[-1] + 1] for row in rows] for rows in found] for name, found in true.items()}
+    peer = {"1": {n: {"answers": a, "ms": 7.0, "epsilon": 2.0, "delta": 1e-6} for n, a in answers.items()}}
+    (head, *rows) = smartnoise.table(peer, own, true)
+    assert [row[0] for row in rows] == list(smartnoise.QUESTIONS)
+    for row in rows:
+        assert len(row) == len(head)
+        assert row[2] == "1" and row[4] == "2, 1e-06" and row[5] == "1" and row[6] == "7"
+        assert 0 < float(row[3].replace(",", "")) < 10**6
+    told = smartnoise.asked(range(20, 22), ("1",))
+    with duckdb.connect(str(tmp_path / "visits.duckdb")) as con:
+        assert con.execute("SELECT count(*), count(DISTINCT person) FROM visits").fetchone() == (100_000, 40_000)
+        one_sex = "SELECT max(n) FROM (SELECT count(DISTINCT sex) AS n FROM visits GROUP BY person)"
+        assert con.execute(one_sex).fetchone() == (1,)  # else max_groups=1 leaves rows out, and the errors say so
+        assert con.execute("SELECT max(n) FROM (SELECT count(*) AS n FROM visits GROUP BY person)").fetchone() == (3,)
+    assert [len(texts) for texts in told["questions"].values()] == [2] * 4
 
 
 def test_smooth_sensitivity_is_measured_against_its_formulas(

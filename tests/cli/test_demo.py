@@ -111,6 +111,7 @@ def test_its_histogram_is_that_of_the_persons(demo: tuple[Path, str]) -> None:
         assert made.get(at, 0) == pytest.approx(share, rel=2 if at == 6 else 0.35), at
 
 
+@pytest.mark.slow
 def test_its_histogram_is_near_nearly_always(tmp_path: Path) -> None:
     """Of nine tables, the median of every band is within 10%, of 60 and over within 25%; one table is with about 99%.
 

@@ -214,7 +214,7 @@ class Text:
                 f"CAST({self.moment(depth - 1)} AS {pick(['DATE', 'TIMESTAMP'])})",
                 f"coalesce({pick(['da', 'db'])}, {pick(['da', 'db'])})",
                 f"nullif({pick(['ta', 'tb'])}, tb)",
-                f"time_bucket(INTERVAL '1 {pick(['week', 'month', 'year', 'day'])}', {pick(['da', 'ta'])})",
+                f"time_bucket(INTERVAL {pick([1, 5])} {pick(['week', 'month', 'year', 'day'])}, {pick(['da', 'ta'])})",
             ]
         )
 

@@ -16,6 +16,7 @@ import pytest
 from duckdp.catalog.table import Kind
 from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import columns
+from duckdp.compiler.facts import facts
 from duckdp.compiler.notes import plan_notes
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.printing import Parameters, print_column, print_expr
@@ -136,6 +137,10 @@ def test_numbers(con: duckdb.DuckDBPyConnection) -> None:
         "date_trunc('quarter', date_trunc('week', seen))",
         "coalesce(date_trunc('month', seen), TIMESTAMP '1900-01-01')",
         "CAST(date_trunc('month', seen) AS DATE)",
+        "time_bucket(INTERVAL '2 weeks', born)",
+        "time_bucket(INTERVAL '90 years', born)",
+        "time_bucket(INTERVAL '5 months', seen)",
+        "time_bucket(INTERVAL '36 hours', seen)",
     ],
 )
 def test_dates(text: str, con: duckdb.DuckDBPyConnection) -> None:
@@ -165,7 +170,32 @@ def test_dates(text: str, con: duckdb.DuckDBPyConnection) -> None:
             f"TIMESTAMP '{end}' + INTERVAL 3 DAY, INTERVAL 5 HOUR)) AS t)) AS base",
             parameters.values,
         ).fetchall()
-        assert {v for (v,) in rows} <= set(domain), (text, first, last)
+        nulls = {None} if facts(expr).nullable else set()
+        assert {v for (v,) in rows} <= set(domain) | nulls, (text, first, last)
+
+
+def test_buckets_are_those_of_duckdb(con: duckdb.DuckDBPyConnection) -> None:
+    """Any width: all that its buckets of the bounded moments are, and nothing else."""
+    rng = random.Random(11)
+    for number in range(60):
+        first = dt.datetime(rng.choice([2, 1582, 1969, 1999, 2024, 9990]), rng.randint(1, 12), rng.randint(1, 28))
+        width = f"{rng.randint(1, 40)} {rng.choice(['days', 'weeks', 'months', 'quarters', 'years'])}"
+        if number % 3 == 0:
+            width = f"{rng.randint(5, 90)} hours"
+        last = first + dt.timedelta(days=rng.randint(0, 1000), hours=13)
+        kind, at = ("TIMESTAMP", "t") if number % 3 != 1 else ("DATE", "CAST(t AS DATE)")
+        ends = (first, last) if kind == "TIMESTAMP" else (first.date(), last.date())
+        table = clinic(columns=(column("x", kind, lower=ends[0], upper=ends[1]),))
+        text = f"time_bucket(INTERVAL '{width}', x)"
+        expr = Scalars(RowScope(table, None, text).leaf, text)(parse_scalar(text))
+        derived = Domains().find(expr)
+        assert derived is not None
+        rows = con.execute(
+            f"SELECT DISTINCT system.main.time_bucket(INTERVAL '{width}', {at}) FROM (SELECT unnest(generate_series("
+            f"TIMESTAMP '{first}', TIMESTAMP '{last}', INTERVAL 1 HOUR)) AS t)"
+        ).fetchall()
+        of_calendar = {v for (v,) in rows if not isinstance(v, str)}  # a day before year 1 comes as a text
+        assert of_calendar == set(derived.values), (text, first, last)
 
 
 def test_nothing_is_implied_where_doubles_are_not_exact() -> None:

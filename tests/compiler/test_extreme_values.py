@@ -255,7 +255,7 @@ class Any:
         pick, d = self.rng.choice, lambda: self.of(Kind.DATE, depth - 1)
         forms = (
             f"date_trunc('{pick(UNITS[:5])}', {d()})",
-            f"time_bucket(INTERVAL '{pick(('1 week', '1 month', '7 days', '12 months', '1 day', '3 months'))}', {d()})",
+            f"time_bucket(INTERVAL '{pick(('1 week', '2 weeks', '7 days', '5 months', '1 day', '90 years'))}', {d()})",
             f"CAST({self.of(Kind.TIMESTAMP, depth - 1)} AS DATE)",
             f"({d()} {pick('+-')} {pick(('1', '400', '1000000'))})",
             self.chosen(Kind.DATE, depth),
@@ -268,7 +268,7 @@ class Any:
         any_of, t = self.of(pick((Kind.DATE, Kind.TIMESTAMP)), depth - 1), self.of(Kind.TIMESTAMP, depth - 1)
         forms = (
             f"date_trunc('{pick(UNITS[:7])}', {t})",
-            f"time_bucket(INTERVAL '{pick(('1 week', '1 hour', '60 minutes', '1 minute', '1 year'))}', {t})",
+            f"time_bucket(INTERVAL '{pick(('1 week', '7 hours', '15 minutes', '1 minute', '10 years'))}', {t})",
             f"({any_of} {pick('+-')} INTERVAL '{pick(SPANS)}' {pick(UNITS)})",
             f"CAST({self.of(Kind.DATE, depth - 1)} AS TIMESTAMP)",
             self.chosen(Kind.TIMESTAMP, depth),

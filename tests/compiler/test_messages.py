@@ -14,6 +14,7 @@ import pytest
 
 from duckdp.catalog.table import Table
 from duckdp.compiler import spelling, ways
+from duckdp.compiler.aggregates import OFFERED
 from duckdp.compiler.block_aggregate import read_block_aggregate
 from duckdp.compiler.nodes import FUNCTION_NAMES
 from duckdp.compiler.outer.apart import take_apart
@@ -28,6 +29,7 @@ from tests.relational import plan_of, tables
 TABLE = clinic(unit_key=None)
 KEYED = clinic()
 ARGUMENTS = {
+    "time_bucket": "INTERVAL '2 weeks', born",
     "atan": "age / 100",
     "coalesce": "age, 0",
     "concat": "name, 'a'",
@@ -383,10 +385,18 @@ WAYS = [
     (f"{N} WHERE strftime(born, name) = 'a'", "Use %Y", f"{N} WHERE strftime(born, '%Y/%m') = '1990/01'"),
     (f"{N} WHERE strftime(age, '%Y') = 'a'", "Write a timestamp", f"{N} WHERE strftime(seen, '%Y') = '1990'"),
     (
+        f"{N} WHERE time_bucket(INTERVAL '36 hours', born) = born",
+        "INTERVAL '2 weeks'",
         f"{N} WHERE time_bucket(INTERVAL '2 weeks', born) = born",
-        "INTERVAL '1 week'",
+    ),
+    (
+        f"{N} WHERE time_bucket(INTERVAL '1 week', born, DATE '2020-01-02') = born",
+        "no origin",
         f"{N} WHERE time_bucket(INTERVAL '1 week', born) = born",
     ),
+    (f"{N} WHERE age BETWEEN SYMMETRIC 9 AND 1", "the smaller end first", f"{N} WHERE age BETWEEN 1 AND 9"),
+    (f"{N} WHERE name SIMILAR TO 'a.*'", "regexp_full_match(", f"{N} WHERE regexp_full_match(name, 'a.*')"),
+    (f"{N} WHERE age = ANY([1, 2])", "IN (1, 2)", f"{N} WHERE age IN (1, 2)"),
     (
         f"{N} WHERE time_bucket(INTERVAL '1 week', age) = born",
         "Write a timestamp",
@@ -734,10 +744,13 @@ def test_what_stands_for_unknown_functions_works() -> None:
     for name, way in spelling.NEIGHBOURS.items():
         assert way in spelling.instead(name)
         if "x" in way:
-            values = {"1, 2": "age"} | dict.fromkeys(("'a%'", "split_part", "replace", "regexp", "||"), "name")
+            numbers = dict.fromkeys(("1, 2", "1e300", "avg(", "sum(", "stddev("), "age")
+            values = numbers | dict.fromkeys(("'a%'", "split_part", "replace", "regexp", "||"), "name")
             column = next((c for part, c in values.items() if part in way), "born")
             call = re.sub(r"\by\b", "seen", re.sub(r"\bx\b", column, way))
-            assert _message(f"SELECT count(*) FROM clinic WHERE ({call}) IS NOT NULL") is None, call
+            whole = any(f"{name}(" in call for name in OFFERED)
+            text = f"SELECT {call} FROM clinic" if whole else f"SELECT count(*) FROM clinic WHERE ({call}) IS NOT NULL"
+            assert _message(text) is None, call
 
 
 def test_a_suggestion_is_near() -> None:

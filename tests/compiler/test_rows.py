@@ -220,6 +220,7 @@ TABLES = (
     "compiler/aggregates.py",
     "compiler/relations/unit_groups.py",
     "compiler/relations/per_unit_select.py",
+    "compiler/relations/window_calls.py",
     "compiler/relations/windowed.py",
     "compiler/relations/windowing.py",
 )

@@ -402,20 +402,23 @@ def test_the_count_of_steps_ends_what_the_bounds_let_through(monkeypatch: pytest
 
 
 def test_a_compiled_parser_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Compiled:
-        def __init_subclass__(cls) -> None:
-            raise TypeError("interpreted classes cannot inherit from compiled")
-
+    class Compiled:  # lets classes be made of it, and no instance of them
         def __init__(self, dialect: object, max_nodes: int) -> None:
-            pass
+            if type(self) not in (Compiled, Sooner):
+                raise TypeError("interpreted classes cannot inherit from compiled")
 
         def parse(self, *_: object) -> list[object]:
             return []
 
-    tokens._parser_class.cache_clear()
-    monkeypatch.setattr(tokens, "_PARSER", Compiled)
+    class Sooner(Compiled):  # not even classes
+        def __init_subclass__(cls) -> None:
+            raise TypeError("interpreted classes cannot inherit from compiled")
+
     try:
-        assert tokens.parse_tokens([], "") == []
+        for compiled in (Compiled, Sooner):
+            tokens._parser_class.cache_clear()
+            monkeypatch.setattr(tokens, "_PARSER", compiled)
+            assert tokens.parse_tokens([], "") == []
     finally:
         tokens._parser_class.cache_clear()
 

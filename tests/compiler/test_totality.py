@@ -120,6 +120,8 @@ SLICES = OPTIONS | {
     "split_part": ["1", "3", "16"],
     "lpad": ["0", "1", "256"],
     "rpad": ["0", "7", "256"],
+    "bucket_date": ["5 months", "12000 months", "20160 minutes", "527040000 minutes"],
+    "bucket_timestamp": ["5 months", "12000 months", "7 minutes", "527040000 minutes"],
     "strftime_date": ["%Y-%m", "%A %d.%B %y", "%V/%G %j"],
     "strftime_timestamp": ["%Y-%m-%dT%H:%M", "%a %b %I %p", "%w%u"],
 }

@@ -18,6 +18,8 @@ _STACKED, _STACKING = (f"duckdp/compiler/relations/{n}.py" for n in ("stacked", 
 _T_STACKED = ("tests/compiler/test_stacked.py",)
 _CHOOSING, _T_FLAGS = "duckdp/compiler/relations/choosing.py", ("tests/compiler/test_flags.py",)
 _WINDOWED, _WINDOWING, _NARROWED = (f"duckdp/compiler/relations/{n}.py" for n in ("windowed", "windowing", "narrowed"))
+_WHOLE_KEYS, _T_WHOLE_KEYS = "duckdp/compiler/relations/whole_keys.py", ("tests/compiler/test_whole_keys.py",)
+_WINDOW_CALLS = "duckdp/compiler/relations/window_calls.py"
 _T_WINDOWS = ("tests/compiler/test_windows.py",)
 _SCALARS, _FACTS = (f"duckdp/compiler/{n}.py" for n in ("scalars", "facts"))
 _NODES, _AGGREGATES = (f"duckdp/compiler/{n}.py" for n in ("nodes", "aggregates"))
@@ -35,6 +37,7 @@ _T_TOKENS, _T_PARSE = ("tests/compiler/test_tokens.py",), ("tests/compiler/test_
 _T_GATE = ("tests/adversary/test_more_attacks.py", "tests/compiler/test_parse.py", "tests/adversary/test_injection.py")
 _T_GRANTS, _T_CAPS = ("tests/test_grants.py",), ("tests/test_caps.py",)
 _T_FACTS = ("tests/compiler/test_totality.py", "tests/compiler/test_meaning.py")
+_RULED_OUT, _T_RULED_OUT = "duckdp/compiler/ruled_out.py", ("tests/compiler/test_ruled_out.py",)
 _T_DOMAINS = ("tests/compiler/test_domains.py",)
 _T_FRONT = ("tests/test_guarded.py", "tests/adversary/test_escapes.py", "tests/test_front.py")
 _T_ROUTING = ("tests/test_routing.py", "tests/test_routing_rows.py")
@@ -74,6 +77,10 @@ GATE: tuple[Mutant, ...] = (
     Mutant("joins: units not compared", _JOINED, 'else [f"l.{UNIT} = r.{UNIT}"]', 'else ["TRUE"]', _T_RELATIONS),
     Mutant("joins: units implied by keys that are read as one", "duckdp/compiler/relations/implied.py", "exact = _is_kept_apart(column) and _is_kept_apart(key)", "exact = True", ("tests/compiler/test_links.py",)),
     Mutant("joins: units implied by any key", "duckdp/compiler/relations/implied.py", "(column.source, key.source) == (link.column, link.key) and", "", ("tests/compiler/test_links.py",)),
+    Mutant("joins: whole numbers of any column", _WHOLE_KEYS, "return column is not None and _is_apart(column)", "return column is not None", _T_WHOLE_KEYS),
+    Mutant("joins: whole numbers beyond their bounds", _WHOLE_KEYS, "    if column.lower is None:\n        return raw\n", "    if True:\n        return raw\n", _T_WHOLE_KEYS),
+    Mutant("joins: whole numbers of 64 bits without bounds", _WHOLE_KEYS, "        return of in _APART\n", "        return True\n", _T_WHOLE_KEYS),
+    Mutant("joins: rows are chosen by whole numbers too", _JOINED, "return {} if self.most != (None, None) else", "return", _T_WHOLE_KEYS),
     Mutant("joins: the unit of one side for both", _JOINED, '"full": f"COALESCE(l.{UNIT}, r.{UNIT})"', '"full": f"l.{UNIT}"', _T_RELATIONS),
     Mutant("joins: any condition will do", _JOINING, "if not any(_compares(part, left, right) for part in said):", "if False:", _T_RELATIONS),
     Mutant("joins: all rows of a unit on both sides", _JOINED, "return None if few[0] else JOIN_ROWS, None if few[1] else JOIN_ROWS", "return None, None", _T_RELATIONS),
@@ -87,9 +94,9 @@ GATE: tuple[Mutant, ...] = (
     Mutant("flags: a value of the row read in the subquery", _JOINING, "reader(around)(value), reader(own)(column)", "reader(own)(value), reader(own)(column)", _T_FLAGS),
     Mutant("flags: shown by a star", "duckdp/compiler/scope.py", "if isinstance(star, exp.Column) else list(self.shown)", "if isinstance(star, exp.Column) else list(self.named)", _T_FLAGS),
     Mutant("flags: named by the analyst", "duckdp/compiler/relations/subqueries.py", "            if str(node.this).startswith(FLAG):\n", "            if False:\n", _T_FLAGS),
-    Mutant("windows: frames of values ordered in full", _WINDOWED, ' and self.counts == "rows"\n', "\n", _T_WINDOWS),
-    Mutant("windows: NULLs are not passed over", _WINDOWED, '" IGNORE NULLS" if window.ignores else ""', '""', _T_WINDOWS),
-    Mutant("windows: frames of one kind", _WINDOWED, '"days": "RANGE", "groups": "GROUPS"}', '"days": "RANGE", "groups": "ROWS"}', _T_WINDOWS),
+    Mutant("windows: frames of values ordered in full", _WINDOW_CALLS, ' and self.counts == "rows"\n', "\n", _T_WINDOWS),
+    Mutant("windows: NULLs are not passed over", _WINDOW_CALLS, 'pick += "" if window.ignores else "_null"', 'pick += "_null"', _T_WINDOWS),
+    Mutant("windows: frames of one kind", _WINDOW_CALLS, '"days": "RANGE", "groups": "GROUPS"}', '"days": "RANGE", "groups": "ROWS"}', _T_WINDOWS),
     Mutant("windows: a name without its frame", _WINDOWING, "return base[0], own[1] or base[1], own[2] or base[2]", "return base[0], own[1] or base[1], own[2]", _T_WINDOWS),
     Mutant("matches: all pairs of a unit's rows", _MATCHED, "        return kept_rows(rows_of_unit(self.table), self.other.rows)", "        return None, None", _T_RELATIONS),
     Mutant("matches: any condition will do", _JOINING, "if said is not None and not self.ties(rows, inner, said):", "if False:", _T_RELATIONS),
@@ -102,15 +109,17 @@ GATE: tuple[Mutant, ...] = (
     Mutant("unions: a unit beside values", _STACKING, "            if flag is None and not is_null(value):\n", "            if False:\n", _T_STACKED),
     Mutant("unions: rows that are units", _STACKING, "        if view.table.unit_key is None:\n", "        if False:\n", _T_STACKED),
     Mutant("unions: keys of two types", _STACKING, "        if view.table.unit_type != first.table.unit_type:\n", "        if False:\n", _T_STACKED),
-    Mutant("windows: rows of all units", _WINDOWED, "[f'w.{UNIT}', *map(shown, window.partition)]", "['1', *map(shown, window.partition)]", _T_WINDOWS),
+    Mutant("windows: values are found among all units", _WINDOW_CALLS, """parts = f"PARTITION BY {', '.join([f'w.{UNIT}', *map""", """parts = f"PARTITION BY {', '.join(['1', *map""", _T_WINDOWS),
+    Mutant("windows: rows that are passed over are looked at by each", _WINDOW_CALLS, "        return self.ignores or (", "        return (", _T_WINDOWS),
+    Mutant("windows: rows of all units", _WINDOW_CALLS, """parts = [f"PARTITION BY {', '.join([f'w.{UNIT}', *map""", """parts = [f"PARTITION BY {', '.join(['1', *map""", _T_WINDOWS),
     Mutant("windows: any partition will do", _WINDOWING, "        if not any(self.scope.is_unit(p) for p in by):\n", "        if False:\n", _T_WINDOWS),
-    Mutant("windows: ties as they lie", _WINDOWED, '    terms += ["w.place"] if window.is_placed else []\n', "", _T_WINDOWS),
+    Mutant("windows: ties as they lie", _WINDOW_CALLS, '*(["w.place"] if window.is_placed else [])', "", _T_WINDOWS),
     Mutant("windows: places by one column", _WINDOWED, "for name in sorted(own))", "for name in sorted(own)[:1])", _T_WINDOWS),
     Mutant("windows: no clamp to what is claimed", _WINDOWED, "print_derived(c, f'g.r{i}', parameters)", "f'g.r{i}'", _T_WINDOWS),
     Mutant("windows: frames are never empty", _WINDOWED, "        if not window.may_be_empty:\n            return column\n", "        if True:\n            return column\n", _T_WINDOWS),
     Mutant("windows: rows that are units", _WINDOWING, "        if rows.table.unit_key is None:\n", "        if False:\n", _T_WINDOWS),
     Mutant("windows: any form", _WINDOWING, 'or not fits or spec.args.get("exclude") or crossed:', "or not fits or crossed:", _T_WINDOWS),
-    Mutant("windows: the last of rows that tie", _WINDOWING, 'if function in ("last_value", "nth_value") and frame is None:', "if False:", _T_WINDOWS),
+    Mutant("windows: the last of rows that tie", _WINDOWING, 'if function in ("last_value", "nth_value") and frame is None and not (ignores and function == "last_value"):', "if False:", _T_WINDOWS),
     Mutant("windows: a condition that may hold bounds rows", _NARROWED, 'if isinstance(expr, Call) and row_of(expr).role == "conjunction":', "if isinstance(expr, Call) and not expr.operator.split('_')[0] in (*_TURNED, 'in', 'between'):", _T_WINDOWS),
     Mutant("links: keys are unique by word alone", "duckdp/vault/linking.py", "    if not once:\n", "    if False:\n", ("tests/test_linking.py",)),
     Mutant("parts: rows of other parts are taken", "duckdp/vault/part_work.py", "if work.placed and not _all_of(batch.column(PLACE), part):", "if False:", ("tests/test_spark_parts.py",)),
@@ -163,6 +172,11 @@ GATE: tuple[Mutant, ...] = (
     Mutant("rows: variances of a sample as of all", _AGGREGATES, "n = np.where(found.count > 1, found.count, np.nan) if sample else found.count\n        factor = n / (n - 1) if sample else np.ones_like(n)", "n = found.count\n        factor = np.ones_like(n)", _T_ROWS),
     Mutant("printing: instants in the session's zone", _PRINT, "    if column.type.upper() == ZONED:", "    if False:", ("tests/test_zoned.py",)),
     # ---- domains that follow
+    Mutant("ruled out: by conditions of other columns", _RULED_OUT, "if read.issuperset(n.name for n in columns(c)) and columns(c)]", "if columns(c)]", _T_RULED_OUT),
+    Mutant("ruled out: the label for other values", _RULED_OUT, "if v in left or (v == key.other and v is not None))", "if v in left)", _T_RULED_OUT),
+    Mutant("ruled out: functions of values outside a domain", _RULED_OUT, "return column.domain if alone else None", "return column.domain", _T_RULED_OUT),
+    Mutant("ruled out: a NULL that is a group", _RULED_OUT, "found |= {None} if True in image(without, atoms) else set()", "pass", _T_RULED_OUT),
+    Mutant("ruled out: an end that belongs to it", _RULED_OUT, '"le": lambda given, _: (None, given[0]),', '"le": lambda given, kind: (None, _next(given[0], kind, up=False)),', _T_RULED_OUT),
     Mutant("domains: the last period is left out", _DOMAINS, "following <= last:", "following < last:", _T_DOMAINS),
     Mutant("domains: coalesce keeps NULL", _DOMAINS, "            values.pop(None, None)", "            pass", ("tests/compiler/test_rules.py::test_coalesce_leaves_no_null",)),
     Mutant("domains: a comparison's NULL is left out", _DOMAINS, "with_null = nullable and _lists_null(expr)", "with_null = False", _T_DOMAINS),

@@ -20,7 +20,37 @@ _FIT = (f"{_FAULTS}::test_a_server_that_may_forget_is_refused",)
 _WAYS = (f"{_CURATORS}::test_what_cannot_be_opened_says_why",)
 _HIDDEN = (f"{_CURATORS}::test_an_address_that_is_refused_is_not_repeated",)
 
+_TOGETHER = "tests/served/test_together.py"
+
 SERVED = (
+    Mutant(
+        "together: a change of no row is taken for made",
+        "duckdp/ledger/tx.py",
+        "SELECT 1 / CAST(count(*) = 1 AS INTEGER) FROM done",
+        "SELECT 1 FROM done",
+        (f"{_TOGETHER}::test_a_change_of_a_row_that_is_not_there_is_damage",),
+    ),
+    Mutant(
+        "together: an error comes to the next",
+        "duckdp/ledger/writer.py",
+        "                    own.settle()\n",
+        "",
+        (f"{_TOGETHER}::test_an_error_of_one_takes_nothing_of_the_others",),
+    ),
+    Mutant(
+        "together: an error of the first is everybody's",
+        "duckdp/ledger/writer.py",
+        "            tx.settle()  # before the next",
+        "            pass  # before the next",
+        (f"{_TOGETHER}::test_an_error_of_the_first_is_its_own",),
+    ),
+    Mutant(
+        "together: what waits is forgotten",
+        _SERVED,
+        "                    for each in waiting:\n                        self._driver",
+        "                    for each in waiting[1:]:\n                        self._driver",
+        (f"{_TOGETHER}::test_an_error_of_one_takes_nothing_of_the_others",),
+    ),
     Mutant(
         "served: writers do not wait for each other",
         _SERVED,

@@ -56,7 +56,7 @@ from duckdp.synthetic.tree.buy import counts as tree_counts
 from duckdp.synthetic.tree.buy import grow as tree
 from duckdp.synthetic.unit.buy import purse as release
 from duckdp.synthetic.unit.features import Factor
-from duckdp.synthetic.unit.normed import NormedProducts
+from duckdp.synthetic.unit.normed import Normed, NormedFunctions, NormedProducts
 from tests.gate import clinic, plan_for
 from tests.mechanisms.test_kernels import twin
 from tests.privacy.draws import HIGH, LOW, NONE, ODD, SLOW, TASKS, Case, _random_row, connect, observe, tables
@@ -554,9 +554,10 @@ def _spent(purse: release.Purse, rng: random.Random, parts: int) -> Fraction:
             case "normed":
                 factors = (Factor(weights=np.ones(1)),) * rng.randint(2, 9)
                 bound = rng.uniform(0.2, 1)  # of at least one product
-                products = NormedProducts(dimensions=1, factors=factors, bound=bound, squared=purse.gaussian)
-                nothing = (0, [0] * products.count)
-                scale = _drawn_at(release, lambda: purse.draw_normed(lambda *_: nothing, products, share))  # noqa: B023
+                kind = rng.choice((NormedProducts, NormedFunctions))
+                given = kind(dimensions=1, factors=factors, bound=bound, squared=purse.gaussian)
+                nothing = (0, [0] * given.count)
+                scale = _drawn_at(release, lambda: purse.draw_normed(lambda *_: nothing, given, share))  # noqa: B023
                 move = (2 if purse.neighbours is Neighbours.REPLACE else 1) * Fraction(bound) * 2**24
                 whole += move**2 / (2 * scale**2) if purse.gaussian else move / scale
             case "tables":
@@ -605,7 +606,7 @@ def test_twins_of_purses_are_caught(spend: str, monkeypatch: pytest.MonkeyPatch)
         choice = tree_counts.choice_epsilon
         monkeypatch.setattr(tree_counts, "choice_epsilon", lambda *given: 2 * choice(*given))
     elif spend == "normed":  # half of the bound
-        monkeypatch.setattr(NormedProducts, "longest", property(lambda p: int(p.bound * 2**23) ** (1 + p.squared)))
+        monkeypatch.setattr(Normed, "longest", property(lambda p: int(p.bound * 2**23) ** (1 + p.squared)))
     else:
         owner = release if spend == "sums" else tree_counts
         change = owner.sensitivity

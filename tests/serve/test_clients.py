@@ -331,3 +331,48 @@ def test_analysts_have_instances_of_their_own(served: Served) -> None:
             bob.execute("FROM secret")
         shown = bob.execute("SELECT relname FROM pg_catalog.pg_class").fetchall()
         assert ("secret",) not in shown
+
+
+GROUPS = "SELECT sex, count(*) AS n FROM visits WHERE age > {} GROUP BY sex"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        GROUPS,
+        f"EXPLAIN {GROUPS}",
+        f"CREATE TEMP TABLE kept_{{}} AS {GROUPS}",
+        f'SELECT "sex", "n" FROM ({GROUPS}) AS __unnamed_subquery',
+        f"SELECT sum(n) FROM ({GROUPS}) AS t",
+        f"WITH a AS ({GROUPS}) SELECT * FROM a",
+        f"{GROUPS} UNION ALL {GROUPS}",
+        GROUPS.replace("GROUP BY sex", "GROUP BY ROLLUP (sex)"),
+        GROUPS.replace("sex, ", "").replace("GROUP BY sex", ""),
+        GROUPS.replace("{}", "%s"),
+    ],
+)
+def test_min_units_that_are_set_hold_in_every_form_of_a_question(served: Served, form: str) -> None:
+    said: list[str] = []
+    with psycopg.connect(served.dsn(), autocommit=True) as con:
+        con.add_notice_handler(lambda notice: said.append(str(notice.message_primary)))
+        con.execute("SET dp.epsilon = 0.01")
+        for least in (None, "77"):
+            if least is not None:
+                con.execute(f"SET dp.min_units = {least}")
+            if "%s" in form:
+                done = con.execute(form, (19,))
+            else:
+                done = con.execute(form.replace("kept_{}", f"kept_{least}").replace("{}", "18"))
+            said += [str(row) for row in done.fetchall()] if done.description is not None else []
+            assert any("(min_units=77)" in line for line in said) == (least is not None), said
+
+
+def test_a_call_without_a_cost_is_told_to_say_it_where_selects_have_one(served: Served) -> None:
+    with psycopg.connect(served.dsn(), autocommit=True) as con:
+        with pytest.raises(psycopg.Error, match=r"dp.epsilon is not SET"):
+            con.execute("FROM dp_noisy_count('visits')")
+        con.execute("SET dp.epsilon = 0.01")
+        with pytest.raises(psycopg.Error, match=r"a call of a dp function says") as caught:
+            con.execute("FROM dp_noisy_count('visits')")
+        way = str(caught.value.diag.message_hint).removeprefix("Write ").removesuffix(" in the call.")
+        assert con.execute(f"SELECT value FROM dp_noisy_count('visits', {way})").fetchone() is not None

@@ -302,6 +302,20 @@ def test_what_takes_too_much_kills_that_process_and_nothing_else(owner: duckdp.C
     assert owner.session("ana").sql("SELECT count(*) FROM visits WHERE age > 50", epsilon=1).cost == "epsilon=1"
 
 
+def test_a_process_that_is_just_ending_is_not_connected_to(owner: duckdp.Curator) -> None:
+    """Its end is heard a little later than it happens; a new process is started all the same."""
+    owner.connect("ana", isolated=True).close()
+    isolation = owner._isolation()
+    for _ in range(3):
+        worker = isolation._workers["ana"]
+        isolation._running().call_soon_threadsafe(time.sleep, 0.3)  # who would hear of it is busy
+        worker.kill()
+        worker._process.wait()
+        with owner.connect("ana", isolated=True) as con:
+            assert con.execute("SELECT 1").fetchall() == [(1,)]
+        assert isolation._workers["ana"] is not worker
+
+
 def test_new_declarations_are_seen_and_revoked_grants_end(tmp_path: Path) -> None:
     source, ledger = make_clinic(tmp_path)
     owner = duckdp.open(source, ledger=ledger)

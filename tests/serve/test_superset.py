@@ -81,6 +81,34 @@ def test_its_charts_are_answered(clinic: Served, table: str) -> None:
         assert spent(con) == paid
 
 
+#: "Group remaining as Others" beside a limit of series, and what its refusal tells to write, with t and k filled in.
+WITH_OTHERS = (
+    "SELECT day AS day, CASE WHEN (series_limit.sex__ IS NOT NULL) THEN sex ELSE 'Others' END AS sex, count(*) AS n "
+    "FROM main.visits LEFT OUTER JOIN (SELECT sex AS sex__, count(*) AS mme_inner__ FROM main.visits GROUP BY sex "
+    "ORDER BY mme_inner__ DESC LIMIT 1) AS series_limit ON sex = sex__ GROUP BY day, "
+    "CASE WHEN (series_limit.sex__ IS NOT NULL) THEN sex ELSE 'Others' END ORDER BY n DESC LIMIT 1000"
+)
+
+
+def test_remaining_groups_as_others_are_refused_with_a_way_that_works(clinic: Served) -> None:
+    with psycopg.connect(clinic.dsn() + " options='-c dp.epsilon=0.125'", autocommit=True) as con:
+        before = spent(con)
+        with pytest.raises(psycopg.Error, match='Switch "Group remaining as Others" off') as caught:
+            con.execute(WITH_OTHERS)
+        assert spent(con) == before
+        way = (
+            str(caught.value).partition("put answers together: ")[2].partition(". \n")[0].partition("\n")[0].rstrip(".")
+        )
+        way = (
+            way.replace("SELECT k, ", "SELECT sex AS k, ")
+            .replace("FROM t ", "FROM visits WHERE age < 61 ")
+            .replace("<= 5", "<= 1")
+        )
+        rows = dict(con.execute(way).fetchall())
+        assert set(rows) in ({"F", "Others"}, {"M", "Others"})
+        assert spent(con) != before
+
+
 def test_a_virtual_data_set_is_paid_for_once(clinic: Served) -> None:
     """Charts, filters and sorts over a private query all follow from its one answer."""
     with psycopg.connect(clinic.dsn("bob") + " options='-c dp.epsilon=0.125'", autocommit=True) as con:

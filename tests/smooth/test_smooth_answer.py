@@ -112,7 +112,7 @@ def test_intervals_cover_at_their_level(statistic, neighbours, epsilon):
     [
         ("mean", Neighbours.ADD_REMOVE, 1.0),
         pytest.param("sum", Neighbours.ADD_REMOVE, 1.0, marks=pytest.mark.slow),
-        ("mean", Neighbours.REPLACE, 1.0),
+        pytest.param("mean", Neighbours.REPLACE, 1.0, marks=pytest.mark.slow),
     ],
 )
 def test_simultaneous_intervals_cover_together(statistic, neighbours, epsilon):

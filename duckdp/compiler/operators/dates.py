@@ -16,7 +16,7 @@ from duckdp.compiler.expression import Call
 from duckdp.compiler.number_types import INTEGER, always_of
 from duckdp.compiler.operators.row import Args, D, N, Operator, S, T, always, short, within
 from duckdp.compiler.operators.spans import Rule, everything
-from duckdp.core.calendar import DAY, PERIODS, part_range, truncated
+from duckdp.core.calendar import DAY, EARLIEST, PERIODS, bucket_number, bucket_start, part_range, read_width, truncated
 from duckdp.core.interval import REALS, Interval
 from duckdp.core.rectangles import Span
 
@@ -59,6 +59,26 @@ def _truncated(call: Call, args: Sequence[Span]) -> Span:
     if ends is None:
         return everything()
     low, high = (truncated(call.option, end) for end in ends)
+    return of_days((low, high), DAY if call.kind is D else 1)
+
+
+def _bucket(width: str, moment: str, last: str) -> str:
+    """Months or minutes that begin together; NULL where they begin before year 1, at ``last`` or earlier."""
+    size, unit = read_width(width)
+    interval = f"system.main.to_{unit}(CAST({size} AS {'INTEGER' if unit == 'months' else 'BIGINT'}))"
+    return f"nullif(system.main.greatest(system.main.time_bucket({interval}, {moment}), {last}), {last})"
+
+
+def _early(args: Args) -> bool:
+    """Whether a bucket may begin before year 1, or there is no moment: the widest is of a thousand years."""
+    return args[0].nullable or args[0].dates is None or args[0].dates[0].year < 1100
+
+
+def _bucketed(call: Call, args: Sequence[Span]) -> Span:
+    ends = moments(args[0], call.arguments[0].kind)
+    if ends is None:
+        return everything()
+    low, high = (np.maximum(bucket_start(call.option, bucket_number(call.option, end)), EARLIEST) for end in ends)
     return of_days((low, high), DAY if call.kind is D else 1)
 
 
@@ -279,6 +299,30 @@ DATES: tuple[Operator, ...] = (
         period=True,
         sql=lambda a, unit: f"system.main.date_trunc('{_unit(unit)}', {a[0]})",
         encloses=_truncated,
+    ),
+    Operator(
+        name="bucket_date",
+        stem="bucket",
+        takes=(D,),
+        gives=D,
+        offered=("time_bucket",),
+        period=True,
+        sql=lambda a, width: _bucket(width, a[0], "DATE '0001-12-31 (BC)'"),
+        nullable=_early,
+        makes_null=True,
+        encloses=_bucketed,
+    ),
+    Operator(
+        name="bucket_timestamp",
+        stem="bucket",
+        takes=(S,),
+        gives=S,
+        offered=("time_bucket",),
+        period=True,
+        sql=lambda a, width: _bucket(width, a[0], "TIMESTAMP '0001-12-31 (BC) 23:59:00'"),
+        nullable=_early,
+        makes_null=True,
+        encloses=_bucketed,
     ),
     *(
         Operator(

@@ -48,6 +48,7 @@ from duckdp.compiler.relations.relation import (
     pruned,
     rows_of_unit,
 )
+from duckdp.compiler.relations.whole_keys import as_whole, compared_whole, marked
 
 JOIN_ROWS = 128  # of a unit on each side, where both may have several
 MOST_ROWS = 2**20  # of a unit that count
@@ -111,6 +112,14 @@ class Part:
         """What its columns are, by name."""
         return {c.name: e for c, e in self.items}
 
+    def passed(self) -> dict[str, tuple[Table, str]]:
+        """Its columns that are those of the table, as they are printed there: by name, of which table, and which."""
+        return {
+            c.name: (self.table, e.column.name)
+            for c, e in self.items
+            if isinstance(e, ColumnRef) and self._is_within(c, e)
+        }
+
     def _is_within(self, column: Column, expr: Expr) -> bool:
         """Whether a value is what its column claims already, as the table's scan or node prints it."""
         if not isinstance(expr, ColumnRef):
@@ -128,7 +137,7 @@ class Part:
         """Its rows with their unit and those columns that are wanted, at most so many of each unit.
 
         Args:
-            wanted: names of columns.
+            wanted: names of columns; :func:`whole_keys.marked`, of one as a whole number.
             parameters: of the statement.
             most: rows of a unit; None: all.
             linked: without the unit, of a linked table, where the join's condition implies it (relations/implied.py).
@@ -138,7 +147,10 @@ class Part:
             assert table is not None
             return replace(self, table=table).print(wanted, parameters)
         items = [(c, e) for c, e in self.items if c.name in wanted]
-        rows = print_rows(self.table, columns(self.where, *(e for _, e in items)), parameters, unit=True)
+        keys = [(c, e.column) for c, e in self.items if marked(c.name) in wanted and isinstance(e, ColumnRef)]
+        read = {k.name: k for _, column in keys for k in (as_whole(column),)}
+        plain = columns(self.where, *(e for _, e in items))
+        rows = print_rows(self.table, (*plain, *read.values()), parameters, unit=True)
 
         def shown(expr: Expr) -> str:
             return print_expr(expr, lambda c: f"base.{quote(c.name)}", parameters)
@@ -147,6 +159,7 @@ class Part:
         for c, e in items:
             value = shown(e) if self._is_within(c, e) else print_derived(c, shown(e), parameters)
             listed.append(f"{value} AS {quote(c.name)}")
+        listed += [f"base.{quote(marked(k.name))} AS {quote(marked(c.name))}" for c, k in keys]
         listed = listed or ["1 AS one"]
         where = "" if self.where is None else f" WHERE {shown(self.where)}"
         if most is None:
@@ -204,6 +217,10 @@ class Joined(Node):
         """The columns of both sides as they are printed."""
         return {c.name: c for part in (self.left, self.right) for c, _ in part.items}
 
+    def passed(self) -> dict[str, tuple[Table, str]]:
+        """Columns of both sides that are printed as the sides print them; none where some rows are chosen."""
+        return {} if self.most != (None, None) else self.left.passed() | self.right.passed()
+
     def identity(self) -> dict[str, Any]:
         """By its sides, and the rows that they keep of a unit."""
         sides = {"left": self.left.identity(), "right": self.right.identity()}
@@ -216,12 +233,12 @@ class Joined(Node):
 
     def print(self, columns_: tuple[Column, ...], parameters: Parameters) -> str:
         """Both sides, their units always compared."""
-        wanted = {c.name for c in columns_}
-        needed = wanted | {c.name for c in columns(self.on)}
+        on = compared_whole(self.on, self.passed())
+        needed = {c.name for c in columns_} | {c.name for c in columns(on)}
         linked = self.linked
         sides = zip((self.left, self.right), self.most, linked, strict=True)
         left, right = (part.print(needed, parameters, most, linked=one) for part, most, one in sides)
-        own = {c.name for c, _ in self.left.items}
+        own = {name for c, _ in self.left.items for name in (c.name, marked(c.name))}
 
         def place(column: Column) -> str:
             return f"{'l' if column.name in own else 'r'}.{quote(column.name)}"
@@ -229,9 +246,9 @@ class Joined(Node):
         unit = {"right": f"r.{UNIT}", "full": f"COALESCE(l.{UNIT}, r.{UNIT})"}.get(self.kind, f"l.{UNIT}")
         unit = f"r.{UNIT}" if linked[0] else unit
         same = [] if any(linked) else [f"l.{UNIT} = r.{UNIT}"]
-        on = " AND ".join([*same, *([] if self.on is None else [print_expr(self.on, place, parameters)])])
+        met = " AND ".join([*same, *([] if on is None else [print_expr(on, place, parameters)])])
         items = [f"{unit} AS {UNIT}", *(f"{place(c)} AS {quote(c.name)}" for c in columns_)]
-        joined = f"{left} AS l {_PRINTED[self.kind]} {right} AS r ON {on}"
+        joined = f"{left} AS l {_PRINTED[self.kind]} {right} AS r ON {met}"
         return f"(SELECT {', '.join(items)} FROM {joined})"
 
     def describe(self) -> list[str]:

@@ -57,6 +57,10 @@ class Node(ABC):
         """Columns within whose bounds the values of their names are printed, as far as that is known."""
         return {}
 
+    def passed(self) -> dict[str, tuple[Table, str]]:
+        """Columns that are what a column of an input is, as that is printed: by name, of which input, and which."""
+        return {}
+
     def without_unit(self) -> Self | None:
         """The same over rows whose unit is not looked up; None: it compares units, or its rows have their own."""
         return None
@@ -140,6 +144,21 @@ def names_once(table: Table) -> frozenset[str]:
 def names_told_once(table: Table) -> frozenset[str]:
     """Names of columns in which no value stands twice where units keep to ``max_rows``, which the data may not."""
     return names_once(table) | frozenset(table.told_once if isinstance(table, Relation) else ())
+
+
+def is_public(table: Table, name: str) -> bool:
+    """Whether a column of a table or relation is one of a public table, as it is printed there."""
+    if not isinstance(table, Relation):
+        return table.public is not None
+    below = table.node.passed().get(name)
+    return below is not None and is_public(*below)
+
+
+def public_joins(table: Table) -> int:
+    """How many times a relation takes the rows of public tables."""
+    if not isinstance(table, Relation):
+        return int(table.public is not None)
+    return sum(public_joins(below) for below in table.node.inputs)
 
 
 def pruned(table: Table, exprs: Sequence[Expr | None], names: Iterable[str] = ()) -> Table:

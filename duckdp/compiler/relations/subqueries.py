@@ -231,7 +231,8 @@ class Subqueries(Choosing):
         select = check_select(node, self.text, inner=True)
         for clause in ("limit", "offset"):
             if select.args.get(clause) is not None:
-                self._refuse("Q204", ways.INNER_LIMIT, select.args[clause])
+                way = ways.INNER_LIMIT_OTHERS if _puts_others_together(node) else ways.INNER_LIMIT
+                self._refuse("Q204", way, select.args[clause])
         found, known = self._from(select, known)
         found, rest = self._matched(select, found, known)
         found, select = self._told_in(select, found, known)
@@ -309,3 +310,15 @@ class Subqueries(Choosing):
         nodes = view.table.nodes if isinstance(view.table, Relation) else 0
         if any(parts > MAX_PARTS or depth > MAX_DEPTH for parts, depth in sizes) or nodes > MAX_NODES:
             self._refuse("Q104", "the statement is too deep or too large once its subqueries are unfolded.", select)
+
+
+def _puts_others_together(chosen: exp.Expression) -> bool:
+    """Whether rows that a subquery does not choose are one group more: a LEFT JOIN with it, and CASE over its columns.
+
+    So a BI tool shows the series beyond its limit.
+    """
+    join = chosen.find_ancestor(exp.Join, exp.Select)
+    if not isinstance(join, exp.Join) or join.side != "LEFT" or not isinstance(join.parent, exp.Select):
+        return False
+    group = join.parent.args.get("group")
+    return any(e.find(exp.Case) is not None for e in (*join.parent.expressions, *(group.expressions if group else ())))

@@ -9,6 +9,8 @@ stays one in DuckDB,
                 frames of ROWS) is ordered by the analyst's terms and then by the place: a total order, and the same
                 for all windows. With an order of its own for each, rows that are equal could be first in one window
                 and last in another, or first in both, by how they lie
+    found       IGNORE NULLS, and first_value and last_value of frames that follow from values, are the value of the
+                first or last row of the frame that has one, by the rows' numbers in the total order (window_calls.py)
     sums        are sums of whole numbers on a public grid, as in relations/unit_groups.py
     peers       rank, dense_rank, percent_rank, cume_dist, and aggregates of all rows, of those up to the row's peers,
                 or of a frame of RANGE or GROUPS, need no more order than was written: which rows are in such a frame
@@ -31,12 +33,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from duckdp.catalog.table import Column, Kind
 from duckdp.compiler.bound_values import Parameters
 from duckdp.compiler.domains import Domains
-from duckdp.compiler.expression import Case, ColumnRef, Expr, columns, show
+from duckdp.compiler.expression import Case, ColumnRef, Expr, columns
 from duckdp.compiler.notation import pretty
 from duckdp.compiler.operators import Facts
 from duckdp.compiler.printing import UNIT, print_expr, quote
@@ -46,88 +48,16 @@ from duckdp.compiler.relations.relation import Node, Relation, describe_below
 from duckdp.compiler.relations.unit_groups import (
     COUNTS,
     MOST_TOLD,
-    Taken,
     aggregate_column,
     most_of,
     pretty_taken,
-    print_aggregate,
     print_value,
 )
+from duckdp.compiler.relations.window_calls import NUMBERS, SHARES, Frame, Window, found_values, print_call
 from duckdp.compiler.scope import TRUE
 from duckdp.core.interval import Interval
 
 MOST_WINDOWS = 16  # of one SELECT: each sorts the rows
-NUMBERS = ("row_number", "rank", "dense_rank")
-SHARES = ("percent_rank", "cume_dist")
-SHIFTED = ("lag", "lead")
-VALUES = ("first_value", "last_value", "nth_value")
-_PLACED = ("row_number", "ntile", *SHIFTED, *VALUES)
-_WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
-Frame = tuple[int | None, int | None]
-Counts = Literal["rows", "range", "days", "groups"]
-_FRAMES: dict[Counts, str] = {"rows": "ROWS", "range": "RANGE", "days": "RANGE", "groups": "GROUPS"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Window:
-    """One window function of a unit's rows.
-
-    Attributes:
-        function: its name; of an aggregate "aggregate".
-        taken: the aggregate, or None.
-        argument: whose value is given, or None.
-        number: of ntile, lag, lead and nth_value: the constant.
-        default: of lag and lead: the constant where there is no row, or None.
-        partition: expressions by which rows are parted besides the unit.
-        order: (expression, descending, NULLs first).
-        frame: rows from the one so many after the current one to the one so many after it (below 0: before it; None:
-            to the end), or None: those up to the row's last peer, all where there is no order.
-        counts: what the frame's ends count: rows, the one term of the order ("range"; of dates in days: "days"), or
-            groups of peers.
-        ignores: rows whose value is NULL are passed over.
-    """
-
-    function: str
-    taken: Taken | None = None
-    argument: Expr | None = None
-    number: int | None = None
-    default: Expr | None = None
-    partition: tuple[Expr, ...] = ()
-    order: tuple[tuple[Expr, bool, bool], ...] = ()
-    frame: Frame | None = None
-    counts: Counts = "rows"
-    ignores: bool = False
-
-    @property
-    def read(self) -> tuple[Expr, ...]:
-        """What it reads of rows."""
-        taken = () if self.taken is None else (self.taken.argument, self.taken.filter)
-        own = (*taken, self.argument, self.default, *self.partition, *(e for e, _, _ in self.order))
-        return tuple(e for e in own if e is not None)
-
-    @property
-    def is_placed(self) -> bool:
-        """Whether it depends on the order of rows that the written order does not tell apart."""
-        by_rows = self.frame is not None and self.frame != (None, None) and self.counts == "rows"
-        return self.function in _PLACED or by_rows
-
-    @property
-    def may_be_empty(self) -> bool:
-        """Whether its frame may hold no row: one that need not hold the current row."""
-        start, end = self.frame or (None, None)
-        return (start is not None and start > 0) or (end is not None and end < 0)
-
-    @property
-    def text(self) -> str:
-        """Canonical: the same for equal windows, and for no others."""
-        inner = self.function if self.taken is None else self.taken.text
-        given = [show(e) for e in (self.argument, self.default) if e is not None]
-        given += [] if self.number is None else [str(self.number)]
-        by = ", ".join(show(e) for e in self.partition)
-        order = ", ".join(f"{show(e)} {'desc' if d else 'asc'} {'first' if f else 'last'}" for e, d, f in self.order)
-        given += ["ignore nulls"] if self.ignores else []
-        counts = "" if self.counts == "rows" else f" {self.counts}"
-        return f"{inner}({', '.join(given)}) over ({by}; {order}; {self.frame}{counts})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,8 +110,10 @@ class Windowed(Node):
             if taken is not None and taken.filter is not None:
                 rows.append(f"{below(taken.filter)} AS f{i}")
         placed = f"(SELECT {', '.join(rows)} FROM {self.part.print(needed, parameters)} AS p) AS w"
+        if more := [item for i, (_, w) in enumerate(windows) if w.is_found for item in found_values(i, w, above)]:
+            placed = f"(SELECT w.*, {', '.join(more)} FROM {placed}) AS w"
         kept = [f"w.{UNIT} AS {UNIT}", *(f"w.{places[n]} AS {places[n]}" for n in own if n in wanted)]
-        kept += [f"{_call(i, window, above)} AS r{i}" for i, (_, window) in enumerate(windows)]
+        kept += [f"{print_call(i, window, above)} AS r{i}" for i, (_, window) in enumerate(windows)]
         found = f"(SELECT {', '.join(kept)} FROM {placed}) AS g"
         items = [f"g.{UNIT} AS {UNIT}", *(f"g.{places[n]} AS {quote(n)}" for n in own if n in wanted)]
         items += [f"{print_derived(c, f'g.r{i}', parameters)} AS {quote(c.name)}" for i, (c, _) in enumerate(windows)]
@@ -286,41 +218,6 @@ def _apart(column: Column, window: Window) -> tuple[str, ...] | None:
     """Columns that no two rows of a unit have in common: the number, and by what the rows are parted."""
     names = [e.column.name for e in window.partition if isinstance(e, ColumnRef)]
     return (column.name, *names) if len(names) == len(window.partition) else None
-
-
-def _call(i: int, window: Window, shown: Callable[[Expr], str]) -> str:
-    """A window function over layer ``w``, before the clamp."""
-    over = f" OVER ({_over(window, shown)})"
-    if window.taken is not None:
-        return print_aggregate(i, window.taken, over)
-    given = [] if window.argument is None else [shown(window.argument)]
-    given += [] if window.number is None else [str(window.number)]
-    given += [] if window.default is None else [shown(window.default)]
-    nulls = " IGNORE NULLS" if window.ignores else ""
-    return f"system.main.{window.function}({', '.join(given)}{nulls}){over}"
-
-
-def _over(window: Window, shown: Callable[[Expr], str]) -> str:
-    """Partition, order and frame: the unit always, and the place where the order must be total."""
-    parts = [f"PARTITION BY {', '.join([f'w.{UNIT}', *map(shown, window.partition)])}"]
-    terms = [f"{shown(e)} {'DESC' if d else 'ASC'} NULLS {'FIRST' if f else 'LAST'}" for e, d, f in window.order]
-    terms += ["w.place"] if window.is_placed else []
-    parts += [f"ORDER BY {', '.join(terms)}"] if terms else []
-    if window.frame is not None:
-        ends = (
-            _end(end, side, window.counts) for end, side in zip(window.frame, ("PRECEDING", "FOLLOWING"), strict=True)
-        )
-        parts.append(f"{_FRAMES[window.counts]} BETWEEN {' AND '.join(ends)}")
-    elif window.function in VALUES:
-        parts.append(_WHOLE)
-    return " ".join(parts)
-
-
-def _end(offset: int | None, side: str, counts: Counts) -> str:
-    if offset is None:
-        return f"UNBOUNDED {side}"
-    size = f"system.main.to_days({abs(offset)})" if counts == "days" else f"{abs(offset)}"
-    return "CURRENT ROW" if offset == 0 else f"{size} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
 
 
 def _pretty(window: Window) -> str:

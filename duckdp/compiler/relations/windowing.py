@@ -22,17 +22,8 @@ from duckdp.compiler.parse import refuse
 from duckdp.compiler.relations.joined import Part
 from duckdp.compiler.relations.joining import Items, Rows
 from duckdp.compiler.relations.per_unit_select import Grouped
-from duckdp.compiler.relations.windowed import (
-    MOST_WINDOWS,
-    SHIFTED,
-    VALUES,
-    Counts,
-    Frame,
-    Window,
-    few_rows,
-    window_column,
-    windowed,
-)
+from duckdp.compiler.relations.window_calls import SHIFTED, VALUES, Counts, Frame, Window
+from duckdp.compiler.relations.windowed import MOST_WINDOWS, few_rows, window_column, windowed
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope, View
 from duckdp.compiler.types import as_type, common_type
@@ -166,11 +157,11 @@ class Windowing:
         if function is None:
             found = self._aggregate(call, node, few_rows(frame) if counts == "rows" else None)
             return replace(found, partition=partition, order=order, frame=frame, counts=counts)
-        if frame is not None and (function not in VALUES or counts != "rows"):
+        if frame is not None and (function not in VALUES or (function == "nth_value" and counts != "rows")):
             self._refuse("Q201", ways.window_form(self.table.unit_key), node)
-        if function in ("last_value", "nth_value") and frame is None:
+        if function in ("last_value", "nth_value") and frame is None and not (ignores and function == "last_value"):
             self._refuse("Q201", ways.LAST_VALUE, node)
-        found = Window(function=function, partition=partition, order=order, frame=frame, ignores=ignores)
+        found = Window(function=function, partition=partition, order=order, frame=frame, counts=counts, ignores=ignores)
         return self._with_arguments(found, call)
 
     def _said(

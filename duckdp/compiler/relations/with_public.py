@@ -34,6 +34,7 @@ from duckdp.compiler.relations.implied import without_unit
 from duckdp.compiler.relations.joined import MOST_ROWS, Part
 from duckdp.compiler.relations.narrowed import conjuncts_of
 from duckdp.compiler.relations.relation import Node, Relation, describe_below
+from duckdp.compiler.relations.whole_keys import compared_whole, marked
 
 How = Literal["inner", "left", "semi", "anti", "not in", "found", "listed"]
 LISTS = ("not in", "listed")  # whose condition is a value of the row
@@ -84,6 +85,10 @@ class WithPublic(Node):
         """The columns of both sides as they are printed."""
         return {c.name: c for part in (self.rows, self.public) for c, _ in part.items}
 
+    def passed(self) -> dict[str, tuple[Table, str]]:
+        """Columns of both sides that are printed as the sides print them."""
+        return self.rows.passed() | self.public.passed()
+
     def identity(self) -> dict[str, Any]:
         """By the protected side, and by what the public rows contain."""
         public = self.public.table.public
@@ -103,8 +108,9 @@ class WithPublic(Node):
     def print(self, columns_: tuple[Column, ...], parameters: Parameters) -> str:
         """Both sides; the unit is the row's."""
         wanted = {c.name for c in columns_}
-        needed = wanted | {c.name for c in columns(self.on)}
-        own = {c.name for c, _ in self.rows.items}
+        met = self.on if self.how in LISTS else compared_whole(self.on, self.passed())
+        needed = wanted | {c.name for c in columns(met)}
+        own = {name for c, _ in self.rows.items for name in (c.name, marked(c.name))}
         if self.how in LISTS:
             needed |= {c.name for c, _ in self.public.items}
 
@@ -112,7 +118,7 @@ class WithPublic(Node):
             return f"{'l' if column.name in own else 'r'}.{quote(column.name)}"
 
         rows, public = self.rows.print(needed, parameters), self.public.print(needed, parameters)
-        on = "TRUE" if self.on is None else print_expr(self.on, place, parameters)
+        on = "TRUE" if met is None else print_expr(met, place, parameters)
         items = [f"l.{UNIT} AS {UNIT}"] if self.rows.table.unit_key is not None else []
         flag = None if self.flag is None else self.flag.name
         items += [f"{place(c)} AS {quote(c.name)}" for c in columns_ if c.name != flag]

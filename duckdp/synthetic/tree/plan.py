@@ -76,15 +76,16 @@ def make_tree_plan(
     valued: bool = True,
     normed: bool = True,
     shrunk: bool = True,
+    bounded: bool = True,
 ) -> TreePlan:
-    """The plan. ``terms`` tell the relation and the noise; plans of before are not valued, normed or shrunk.
+    """The plan. ``terms`` tell the relation and the noise; plans of before are not valued, normed, shrunk or bounded.
 
     Plans whose products have a bound on a row's norm choose columns of single values by released histograms, too.
     """
     if request.target is not None:
         return plan_before(request, units, terms)
     plan = _shared(request, units, terms, valued=valued, normed=normed)
-    return replace(plan, shrunk=True) if shrunk else plan
+    return replace(plan, shrunk=shrunk, bounded=bounded)
 
 
 def _shared(request: Request, units: UnitColumns, terms: Terms, *, valued: bool, normed: bool) -> TreePlan:

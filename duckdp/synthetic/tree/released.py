@@ -27,11 +27,15 @@ class Grown:
     stages: list[Bought]
     complete: tuple[int, ...] = ()
     scales: dict[int, Scale] = field(default_factory=dict)
+    means_apart: bool = False
+    cuts: dict[int, float] = field(default_factory=dict)
+    mean_bound: float = 0.0
     product_scales: dict[int, Scale] = field(default_factory=dict)
     products: Floats | None = None
     product_deviation: float = 0.0
     product_bound: float = 0.0
     product_squared: bool = False
+    product_apart: bool = False
     rows: float = 0.0
     deviation: float = 0.0
     pair_deviations: dict[tuple[int, int], float] = field(default_factory=dict)

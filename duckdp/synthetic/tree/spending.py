@@ -38,6 +38,8 @@ class TreePlan:
         chosen: whether columns are added to these by released histograms; not in plans of before.
         shrunk: whether noisy counts of ordered bins are pulled to public laws (``make.shrinking``), from which follows
             what later stages are of, and means reach further (``scales.WIDE``); not in plans of before.
+        bounded: whether means have a bound on a row's norm (``buy.averages``), and products with one count NULLs apart
+            (``scales``); not in plans of before.
         cell: merged bins are so wide that a cell of two of them is expected to hold this many deviations.
     """
 
@@ -60,6 +62,7 @@ class TreePlan:
     normed: bool = False
     chosen: bool = False
     shrunk: bool = False
+    bounded: bool = False
 
     @property
     def name(self) -> str:
@@ -67,7 +70,8 @@ class TreePlan:
         name = "valued" if self.values else "scaled" if self.scaled else "plain"
         name = f"{name}, chosen" if self.chosen else name
         name = f"{name}, normed" if self.normed else name
-        return f"{name}, shrunk" if self.shrunk else name
+        name = f"{name}, shrunk" if self.shrunk else name
+        return f"{name}, bounded" if self.bounded else name
 
     @property
     def total(self) -> Fraction:

@@ -1,6 +1,7 @@
-"""Products of all pairs of functions of a row, scaled down where the row's vector of them is long.
+"""Functions of a row, or products of all pairs of them, scaled down where the row's vector of them is long.
 
-With g_1 .. g_k in [-1, 1] (``features.Factor``), p = (g_i g_j, i < j) in order and a public bound C, a row has
+With g_1 .. g_k in [-1, 1] (``features.Factor``), p = (g_i g_j, i < j) in order, or p = (g_1 .. g_k) itself, and a
+public bound C, a row has
 
     p min(1, C / |p|)        |p|: the l1 norm (Laplace noise) or the l2 norm (Gaussian noise)
 
@@ -20,6 +21,7 @@ Source:       scaling rows to a norm: Dwork, Talwar, Thakurta, Zhang, "Analyze G
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -34,8 +36,8 @@ _LEAST = 1e-12  # norm of a row, of which less is taken as this
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NormedProducts:
-    """Products of all pairs of factors, in order, with a bound on a row's norm of them.
+class Normed(ABC):
+    """A vector of functions of a row with a bound on its norm.
 
     Attributes:
         dimensions: d, of unit rows.
@@ -51,12 +53,20 @@ class NormedProducts:
 
     def __post_init__(self) -> None:
         if self.bound <= 0 or not 0 < self.count <= MOST:
-            raise InternalError("normed products need a bound above 0, and not too many functions")
+            raise InternalError("a vector with a norm needs a bound above 0, and not too many functions")
 
     @property
+    @abstractmethod
     def count(self) -> int:
-        """R, how many products there are."""
-        return len(self.factors) * (len(self.factors) - 1) // 2
+        """R, how many entries the vector has."""
+
+    @abstractmethod
+    def norms(self, g: Floats) -> Floats:
+        """|p| of every row, float[n]."""
+
+    @abstractmethod
+    def entries(self, g: Floats) -> list[Floats]:
+        """The vector p of every row, R times float[n]."""
 
     @property
     def longest(self) -> int:
@@ -69,6 +79,54 @@ class NormedProducts:
         found = [(in_order(u, _weights(f).tolist()) - f.offset) / f.width for f in self.factors]
         return np.clip(np.stack(found, axis=1), -1, 1)
 
+    def kept(self, g: Floats) -> Floats:
+        """min(1, C / |p|) of every row, float[n]."""
+        return np.asarray(self.bound / np.maximum(np.maximum(self.norms(g), self.bound), _LEAST))
+
+    def rows(self, u: Floats) -> Floats:
+        """Values of every row, float[n, R], whole numbers of 2^-BITS whose norm is at most ``longest``."""
+        g = self.functions(u)
+        kept = self.kept(g)
+        found = np.stack([p * kept for p in self.entries(g)], axis=1)
+        whole = np.floor(np.clip(found, -1, 1) * 2.0**BITS + 0.5).astype(np.int64)
+        size = (whole**2 if self.squared else np.abs(whole)).sum(axis=1)
+        whole[size > self.longest] = 0
+        return whole / 2.0**BITS
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NormedFunctions(Normed):
+    """The factors by themselves, with a bound on a row's norm of them; see :class:`Normed`."""
+
+    @property
+    def count(self) -> int:
+        """R, how many factors there are."""
+        return len(self.factors)
+
+    def norms(self, g: Floats) -> Floats:
+        """|p| of every row, float[n]."""
+        total = in_order(g**2 if self.squared else np.abs(g), [1.0] * g.shape[1])
+        return np.sqrt(total) if self.squared else total
+
+    def entries(self, g: Floats) -> list[Floats]:
+        """The vector p of every row, R times float[n]."""
+        return list(g.T)
+
+    def cut(self, u: Floats) -> Floats:
+        """What scaling takes off the averages over rows: float[R]."""
+        g = self.functions(u)
+        return np.asarray((g * (1 - self.kept(g))[:, None]).mean(axis=0))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NormedProducts(Normed):
+    """Products of all pairs of factors, in order, with a bound on a row's norm of them; see :class:`Normed`."""
+
+    @property
+    def count(self) -> int:
+        """R, how many products there are."""
+        return len(self.factors) * (len(self.factors) - 1) // 2
+
     def norms(self, g: Floats) -> Floats:
         """|p| of every row, float[n]."""
         columns = list((g**2 if self.squared else np.abs(g)).T)
@@ -77,25 +135,15 @@ class NormedProducts:
         found = np.maximum(0.0, total * total - squares) / 2
         return np.sqrt(found) if self.squared else found
 
-    def kept(self, g: Floats) -> Floats:
-        """min(1, C / |p|) of every row, float[n]."""
-        return np.asarray(self.bound / np.maximum(np.maximum(self.norms(g), self.bound), _LEAST))
+    def entries(self, g: Floats) -> list[Floats]:
+        """The vector p of every row, R times float[n]."""
+        return [g[:, i] * g[:, j] for i, j in combinations(range(g.shape[1]), 2)]
 
     def told(self, u: Floats) -> float:
         """How much of squares of the functions is kept over all rows: about what is told of a change of products."""
         g = self.functions(u)
         squares = (g**2).sum(axis=1)
         return float((squares * self.kept(g)).sum() / max(_LEAST, float(squares.sum())))
-
-    def rows(self, u: Floats) -> Floats:
-        """Values of every row, float[n, R], whole numbers of 2^-BITS whose norm is at most ``longest``."""
-        g = self.functions(u)
-        kept = self.kept(g)
-        found = np.stack([g[:, i] * g[:, j] * kept for i, j in combinations(range(g.shape[1]), 2)], axis=1)
-        whole = np.floor(np.clip(found, -1, 1) * 2.0**BITS + 0.5).astype(np.int64)
-        size = (whole**2 if self.squared else np.abs(whole)).sum(axis=1)
-        whole[size > self.longest] = 0
-        return whole / 2.0**BITS
 
     def means(self, u: Floats) -> Floats:
         """Averages over rows: float[R]."""

@@ -27,7 +27,7 @@ def _shares(codes: np.ndarray, size: int) -> np.ndarray:
     return np.bincount(codes, minlength=size) / len(codes)
 
 
-@pytest.mark.parametrize("epsilon", ["0.3", "2"])
+@pytest.mark.parametrize("epsilon", [pytest.param("0.3", marks=pytest.mark.slow), "2"])
 def test_errors_lie_within_their_bars(epsilon: str) -> None:
     units, unit = three_columns(ROWS)
     asked = request(units.count, expected_rows=ROWS, epsilon=epsilon)

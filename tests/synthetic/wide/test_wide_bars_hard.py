@@ -150,6 +150,7 @@ def test_means_of_rows_that_have_a_value(nulls: float) -> None:
     assert np.mean(errors <= bars["columns"][0][2] / 4) < 0.95  # the twin: not a quarter as long
 
 
+@pytest.mark.slow
 def test_margins_move_tables_of_few_cells() -> None:
     """Yesterday a table's own noise was told alone: margins and n, known by the columns' tables, may have more."""
     rng, rows = np.random.default_rng(8), 20_000

@@ -123,7 +123,12 @@ def test_bars_count_nulls_that_no_row_shows(shares: tuple[float, ...], epsilon: 
 
 
 @pytest.mark.parametrize(
-    ("shares", "epsilon", "delta"), [((0.08,) * 4, "1", "0"), ((0.2,) * 4, "0.5", "1e-6"), (SHARES[-1], "1", "0")]
+    ("shares", "epsilon", "delta"),
+    [
+        ((0.08,) * 4, "1", "0"),
+        pytest.param((0.2,) * 4, "0.5", "1e-6", marks=pytest.mark.slow),
+        (SHARES[-1], "1", "0"),
+    ],
 )
 def test_a_few_do_and_did_not(shares: tuple[float, ...], epsilon: str, delta: str) -> None:
     found = _all(shares, epsilon, delta, 6, told=True)

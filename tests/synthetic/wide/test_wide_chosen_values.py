@@ -75,7 +75,7 @@ class _World:
         return float(np.mean(np.rint((made + 1) / 2 * TOP) == value))
 
 
-@pytest.mark.parametrize("delta", ["0", "1e-6"])
+@pytest.mark.parametrize("delta", ["0", pytest.param("1e-6", marks=pytest.mark.slow)])
 def test_piles_are_found_among_many_columns(delta: str) -> None:
     world = _World(delta=delta)
     tree = world.grow(world.plans[0])

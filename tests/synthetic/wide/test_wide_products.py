@@ -242,7 +242,7 @@ def test_products_are_paid_with_all_others(delta: str) -> None:
     assert {name: share for name, _, share in tree.stages}["products"] == plan.products
     assert purse.spent <= 1
     assert tree.products is not None
-    features = normed_products(bins, tree.product_scales, tree.product_bound, squared=purse.gaussian)
+    features = normed_products(bins, tree.product_scales, tree.product_bound, squared=purse.gaussian, apart=True)
     truth = features.means(unit)
     assert np.abs(tree.products - truth).max() < 30 * tree.product_deviation  # less than 1e-9 of the noise beyond
     assert np.abs(tree.products - truth).max() > 0

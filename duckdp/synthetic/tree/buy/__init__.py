@@ -32,9 +32,10 @@ from duckdp.synthetic.unit.request import Request
 _PLANS = (
     make_tree_plan,
     plan_before,
-    partial(make_tree_plan, shrunk=False),
-    partial(make_tree_plan, normed=False, shrunk=False),
-    partial(make_tree_plan, valued=False, normed=False, shrunk=False),
+    partial(make_tree_plan, bounded=False),
+    partial(make_tree_plan, bounded=False, shrunk=False),
+    partial(make_tree_plan, normed=False, bounded=False, shrunk=False),
+    partial(make_tree_plan, valued=False, normed=False, bounded=False, shrunk=False),
 )
 
 
@@ -116,11 +117,15 @@ class TreeTask(UnitTask):
             flat=tree.flat,
             spiked=True,
             scales=tree.scales,
+            means_apart=tree.means_apart,
+            cuts=tree.cuts,
+            mean_bound=tree.mean_bound,
             product_scales=tree.product_scales,
             products=tree.products,
             product_deviation=tree.product_deviation,
             product_bound=tree.product_bound,
             product_squared=terms.gaussian,
+            product_apart=tree.product_apart,
             rows=tree.rows,
             deviation=tree.deviation,
             pair_deviations={pair: deviation for pair, (_, deviation) in tree.bought.items()},

@@ -7,7 +7,6 @@ Each is a share of one purse (``tree.plan``)::
              Values that rows may pile up at have cells of their own, so no row is in more cells than without
     values   tables of single values of whole numbers, or of their last digits, where they tell something
              (``tree.single_values``)
-    means    averages of the numbers, scaled to where their values lie (``tree.scales``)
     links    products of the target with numbers and booleans        with a target, where noise is large
     labels   two-way tables of the target with the other columns     with a target
     pairs    pairs chosen one by one among those that join two parts of the forest, by the distance of their table from
@@ -15,6 +14,8 @@ Each is a share of one purse (``tree.plan``)::
              candidate of distance 0 and ends the choice. Then the chosen tables.
              Where all pairs can be had, they are bought without a choice.
     extra    pairs chosen by their distance from rows made so far, and their tables       where noise is small
+    means    averages of the numbers, in one vector with a bound on a row's norm (``averages``); of plans of before they
+             are scaled to where their values lie, one by one, and come before pairs
     products averages of products of two scaled columns, of all pairs                    where they tell something
 
 Two-way tables count merged bins (``estimates.merge_bins``), so that their cells stand above the noise.
@@ -49,6 +50,7 @@ from duckdp.errors import InternalError
 from duckdp.mechanisms.exponential import Seen, choose_exponential
 from duckdp.synthetic.moments.make.denoise import shrink_scaled
 from duckdp.synthetic.tree.bins import Binning, Ints
+from duckdp.synthetic.tree.buy.averages import buy_bounded_means
 from duckdp.synthetic.tree.buy.complete import find_complete
 from duckdp.synthetic.tree.buy.counts import (
     GRID,
@@ -144,13 +146,16 @@ def _grow(tree: Tree, purse: Purse, reads: Reads, others: Sequence[TreePlan], de
     plan, target = tree.plan, tree.target
     if plan.values and reads.values is not None:
         _buy_values(tree, purse, reads.values)
-    _buy_means(tree, purse, sums, others)
+    if not plan.bounded:
+        _buy_means(tree, purse, sums, others)
     if plan.labels and target is not None:
         _buy_labels(tree, target, purse, read, sums)
     if plan.rounds:
         _buy_pairs(tree, _choose_joining(tree, purse, read), plan.pairs, purse, read, "pairs")
     if plan.extra_rounds:
         _buy_pairs(tree, _choose_extra(tree, purse, read), plan.extra, purse, read, "extra pairs")
+    if plan.bounded and purse.rows and (numbers := _numbers(tree, plan)):
+        buy_bounded_means(tree, numbers, purse, sums)
     if plan.products:
         (buy_normed if plan.normed else buy_products)(tree, purse, sums)
     return tree

@@ -59,16 +59,16 @@ def buy_normed(tree: Tree, purse: Purse, sums: Sums) -> None:
     columns = [i for i, b in enumerate(tree.binnings) if unit_column(b.part) is not None]
     if not purse.rows:
         return
-    share, squared = tree.plan.products, purse.gaussian
+    share, squared, apart = tree.plan.products, purse.gaussian, tree.plan.bounded
 
     def draw() -> tuple[Noisy, dict[int, Scale], float]:
-        scales = {i: normed_scale(tree.binnings[i], tree.shares[i]) for i in columns}
-        products = normed_products(tree.binnings, scales, 1.0, squared=squared)
+        scales = {i: normed_scale(tree.binnings[i], tree.shares[i], apart=apart) for i in columns}
+        products = normed_products(tree.binnings, scales, 1.0, squared=squared, apart=apart)
         made = spread_rows(tree.binnings, tree.make(TRIAL_ROWS), tree.places())
         bound = max(_SHORTEST, float(products.norms(products.functions(made)).mean()))
         return purse.draw_normed(sums, replace(products, bound=bound), share), scales, bound
 
     count = len(columns) * (len(columns) - 1) // 2
     found, tree.product_scales, tree.product_bound = run_stage(purse, share, draw, lambda f: fits_normed(f, count))
-    tree.products, tree.product_deviation = found.means, found.deviation
+    tree.products, tree.product_deviation, tree.product_apart = found.means, found.deviation, apart
     tree.stages.append(("products", count, share))

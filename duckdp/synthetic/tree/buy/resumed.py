@@ -63,7 +63,7 @@ class Replayed:
 def begun_by(plans: Sequence[TreePlan], name: str | None, spent: Fraction) -> TreePlan:
     """The first plan that a first stage of this name and cost may be of; raises Unfit where there is none."""
     for plan in plans:
-        always = plan.values or plan.normed or plan.shrunk  # such plans have always been named
+        always = plan.values or plan.normed or plan.shrunk or plan.bounded  # such plans have always been named
         named = name == plan.name or (name is None and not always)
         if plan.ones == spent and named:
             return plan
@@ -79,6 +79,11 @@ def fits_means(found: Any, count: int) -> bool:
 def fits_normed(found: Any, count: int) -> bool:
     """Whether a stage is of so many products with a bound on their norm, with their scales and the bound."""
     return isinstance(found, tuple) and len(found) == 3 and fits_means(found[:2], count)
+
+
+def fits_cuts(found: Any, columns: Sequence[int]) -> bool:
+    """Whether a stage says what scaling takes off the means of these columns."""
+    return isinstance(found, dict) and list(found) == list(columns)
 
 
 def with_scales(found: Any, scales: Mapping[int, Scale]) -> tuple[Noisy, dict[int, Scale]]:

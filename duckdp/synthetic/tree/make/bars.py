@@ -7,10 +7,12 @@ One column    its bins' counts err by noise of a known deviation s, so a band of
               Laplace's law (a Gamma law) and of the normal one (by mean, deviation and skewness of |normal|: .798, .603
               and .995). Estimates take noise off: projecting on the simplex, pooling with tables of pairs, a prior.
 A mean        its scaled function's noise times its width, what the noise of the count of NULLs and of n moves it by,
-              and what lies beyond the width: noise of those bins, a quarter of a bin's width for their share, and what
-              cutting noise off at 0 leaves of it in empty bins, half of its mean absolute value each; where values have
-              weights (``single_values``), how far the rows miss the released mean for that. In the column's
-              own units, for rows that have a value; None where these are not told from none.
+              half of what scaling long rows took off it (that follows from noisy tables), how far the rows miss it,
+              and what lies beyond the width (or half of the bound on a row's norm): noise of those bins, a quarter of a
+              bin's width for their share, and what cutting noise off at 0 leaves of it in empty bins, half of its mean
+              absolute value each; where values have weights (``single_values``), how far the rows miss the released
+              mean for that. In the column's own units, for rows that have a value; None where these are not told from
+              none.
 Two columns   over the merged cells of a table that was bought: the bars of both margins; of what is left of the table
               beside them, its noise N; and what its estimate took off, D: singular values that noise may have made are
               set to 0, and links of that size with them. The sum of |D| is at most sqrt(cells) times its norm
@@ -48,6 +50,8 @@ _FOLDED, _FOLDED_SPREAD, _FOLDED_SKEW = 0.798, 0.603, 0.995  # of |normal|: mean
 _ONE_SIDE = 1.645  # deviations of a normal law below which 95% are
 _BOTH = 2.12  # deviations within which 95% are: ln 20 / sqrt 2 of Laplace's law, 1.96 of a normal one
 _PRESENT = 5.0  # deviations of its noise, by which a share of rows must stand out for a mean over them to be told
+_ALONE = 0.5  # of the bound on a row's norm, from which a column by itself is taken to make rows too long
+_CUT = 0.5  # of what scaling long rows took off a mean (``buy.averages``): its usual error is less
 _SURE = 2.0  # deviations of a square of noise, and of its product with a link: each with 97.5%
 
 
@@ -170,25 +174,26 @@ def _mean(tree: Tree, column: int) -> float | None:
         off = values - float(own @ values) / float(own.sum())
         error = noise * float(np.linalg.norm(off)) + _spread_evenly(tree, column) * float(np.abs(off).max()) / _BOTH
     else:
-        moved = math.hypot(tree.mean_deviation, _moved(tree, column, noise)) * tree.scale(column)[1]
+        unsure = _CUT * abs(tree.cuts.get(column, 0.0))
+        moved = math.hypot(tree.mean_deviation, _moved(tree, column, noise), unsure) * tree.scale(column)[1]
         error = math.hypot(moved, _beyond(tree, column, noise))
     sharp = 0.0 if binning.exact else COARSE * 2 / binning.bins
-    sharp += _unmatched(tree, column) if binning.law is not None and column in tree.means else 0.0
+    told = column in tree.means and (tree.means_apart or binning.law is not None)
+    sharp += _unmatched(tree, column) if told else 0.0
     return min(2 * half, (_BOTH * error + sharp) * half / present)
 
 
 def _unmatched(tree: Tree, column: int) -> float:
     """How far rows that are made miss a released mean, where values that piled up keep their places."""
     binning, scale, shares = tree.binnings[column], tree.scale(column), tree.shares[column]
-    own = float(shares @ bin_values(binning, scale, tree.places()[column]))
+    own = float(shares @ bin_values(binning, scale, tree.places()[column], apart=tree.means_apart))
     return abs(tree.mean(column) - own) * scale[1]
 
 
 def _moved(tree: Tree, column: int, noise: float) -> float:
     """What noise in the count of NULLs, and in n, moves the mean of a scaled function by, over rows with a value."""
-    binning, (offset, width) = tree.binnings[column], tree.scale(column)
+    binning, nothing = tree.binnings[column], tree.nothing(column)
     present = float(tree.shares[column][: binning.valued].sum())
-    nothing = float(np.clip(-offset / width, -1, 1))
     mean = float(np.clip((tree.mean(column) - (1 - present) * nothing) / max(present, noise), -1, 1))
     missing = noise * abs(mean - nothing) if binning.part.nullable else 0.0
     hidden = _spread_evenly(tree, column) * abs(mean - nothing)
@@ -196,8 +201,9 @@ def _moved(tree: Tree, column: int, noise: float) -> float:
 
 
 def _beyond(tree: Tree, column: int, noise: float) -> float:
-    """What a mean errs by for values beyond its scaled function's width."""
+    """What a mean errs by for values beyond its scaled function's width, or that make a row longer than the bound."""
     binning, shares, (offset, width) = tree.binnings[column], tree.shares[column], tree.scale(column)
+    width *= min(1.0, _ALONE * tree.mean_bound) if tree.mean_bound else 1.0
     far = np.maximum(0.0, np.abs(unit_values(binning) - offset) - width)[: binning.valued]
     coarse = 0.0 if binning.exact else float(shares[: binning.bins][far[: binning.bins] > 0].sum()) / 2 / binning.bins
     pushed = noise * _FOLDED / 2 * float(far.sum())

@@ -30,6 +30,7 @@ from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.stages import Bought
 
 BIAS = 0.3  # how far a column's mean is from that of its bins' middles, of half a bin; a usual value
+UNSURE = 0.2  # of what scaling took off a mean, which follows from noisy histograms
 _BIAS_LEFT = 0.05  # the same where values have weights
 _SKEW = 0.25  # usual distance of a bin's mean from its middle, of the bin's width: that of a uniform law's half
 _SKEW_LEFT = 0.1  # the same where values have weights, which tell most of it
@@ -54,10 +55,14 @@ class Tree:
         counts: per column, noisy, and their deviation.
         means: of the scaled functions of numbers (``scales``), noisy, and their deviation.
         scales: (offset, width) of the functions; of u itself in releases of earlier versions.
+        means_apart: whether these functions are 0 where a column is NULL; else as where u is 0.
+        cuts: what scaling long rows took off means, by the released histograms: it is added in ``means``.
+        mean_bound: on a row's norm of these functions; 0 where they have none.
         product_scales: the same of the functions in products.
         products: means of products of two of the functions, in order, noisy, and their deviation; or None.
         product_bound: of a row's norm of them; 0 where they have none, in releases of earlier versions.
         product_squared: whether that norm is l2.
+        product_apart: whether the functions are 0 where a column is NULL.
         shares, merges: per column.
         bought: two-way tables, in order, and their deviations.
         links: column -> (the target's values, its covariance with the column).
@@ -78,11 +83,15 @@ class Tree:
     means: dict[int, float] = field(default_factory=dict)
     mean_deviation: float = 0.0
     scales: dict[int, Scale] = field(default_factory=dict)
+    means_apart: bool = False
+    cuts: dict[int, float] = field(default_factory=dict)
+    mean_bound: float = 0.0
     product_scales: dict[int, Scale] = field(default_factory=dict)
     products: Floats | None = None
     product_deviation: float = 0.0
     product_bound: float = 0.0
     product_squared: bool = False
+    product_apart: bool = False
     shares: list[Floats] = field(default_factory=list)
     bought: dict[Pair, tuple[Floats, float]] = field(default_factory=dict)
     merges: list[Ints] = field(default_factory=list)
@@ -111,7 +120,7 @@ class Tree:
         binning, shares, scale = self.binnings[column], self.shares[column], self.scale(column)
 
         def average(place: float) -> float:
-            return float(shares @ bin_values(binning, scale, place))
+            return float(shares @ bin_values(binning, scale, place, apart=self.means_apart))
 
         low, middle, high = average(_END), average(0.5), average(1 - _END)
         if high <= low:
@@ -134,9 +143,13 @@ class Tree:
 
     def mean(self, column: int) -> float:
         """The released mean of a column's function, over rows that have a value where others do not show."""
-        hidden, (offset, width) = self.hidden(column), self.scale(column)
-        nothing = float(np.clip(-offset / width, -1, 1))  # what a NULL counted as
-        return (self.means[column] - hidden * nothing) / (1 - hidden)
+        hidden = self.hidden(column)
+        return (self.means[column] - hidden * self.nothing(column)) / (1 - hidden)
+
+    def nothing(self, column: int) -> float:
+        """What a NULL counted as in the mean of a column's function."""
+        offset, width = self.scale(column)
+        return 0.0 if self.means_apart else float(np.clip(-offset / width, -1, 1))
 
     def order(self) -> list[tuple[int, list[int]]]:
         """The columns with their parents, each parent before its children."""
@@ -243,9 +256,11 @@ def refit(tree: Tree) -> None:
         pooled, noise = pool_counts(tree.counts[i], tree.deviation, tree.merges[i], margins)
         mean: Mean = None
         if i in tree.means:
-            values, usual = bin_values(binning, tree.scale(i)), BIAS if binning.law is None else _BIAS_LEFT
+            values = bin_values(binning, tree.scale(i), apart=tree.means_apart)
+            usual = BIAS if binning.law is None else _BIAS_LEFT
             bias = 0.0 if binning.exact else usual / binning.bins
-            mean = (values, tree.mean(i), tree.mean_deviation + bias / tree.scale(i)[1])
+            unsure = UNSURE * abs(tree.cuts.get(i, 0.0))
+            mean = (values, tree.mean(i), tree.mean_deviation + bias / tree.scale(i)[1] + unsure)
         tree.shares[i] = tree.estimate(i, pooled, noise, mean)
     for (i, j), function in tree.functions.items():
         given = np.bincount(function, weights=tree.shares[i], minlength=tree.binnings[j].size)

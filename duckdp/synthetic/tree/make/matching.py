@@ -19,7 +19,7 @@ from scipy.special import ndtri
 
 from duckdp.synthetic.moments.make.denoise import shrink_matrix, shrink_toward, symmetric
 from duckdp.synthetic.tree.make.forest import Tree
-from duckdp.synthetic.tree.scales import normed_products, product_features, unit_column
+from duckdp.synthetic.tree.scales import may_be_null, normed_products, product_features, unit_column
 from duckdp.synthetic.unit.features import Features, Floats
 from duckdp.synthetic.unit.normed import NormedProducts
 from duckdp.synthetic.unit.uniforms import uniforms
@@ -60,7 +60,8 @@ def move_to_products(unit: Floats, tree: Tree) -> Floats:
     features: NormedProducts | Features = product_features(tree.binnings, tree.product_scales)
     if tree.product_bound:
         bound, squared = tree.product_bound, tree.product_squared
-        features = normed_products(tree.binnings, tree.product_scales, bound, squared=squared)
+        apart = tree.product_apart
+        features = normed_products(tree.binnings, tree.product_scales, bound, squared=squared, apart=apart)
     chosen = sorted(tree.product_scales)
     columns = [_latent(unit, tree, i) for i in chosen]
     wanted = _wanted(tree, features.means(unit))
@@ -143,5 +144,7 @@ def _spreads(unit: Floats, tree: Tree, chosen: list[int], latent: Floats) -> Flo
     for k, i in enumerate(chosen):
         column, (offset, width) = unit_column(tree.binnings[i].part), tree.product_scales[i]
         values = np.clip((unit[:, column] - offset) / width, -1, 1)
+        if tree.product_apart and may_be_null(tree.binnings[i].part):
+            values[unit[:, tree.binnings[i].part.start + 1] > 0] = 0.0
         found.append(max(_LEAST_SPREAD, float((values - values.mean()) @ latent[:, k]) / len(unit)))
     return np.array(found)

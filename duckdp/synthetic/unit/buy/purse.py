@@ -14,13 +14,14 @@ and to counts of the values of B domains, of which a row has at most one each (`
     ADD_REMOVE    B        B                      the row's value of every domain: one more, or one less
     REPLACE       2 B      2 B                    one less of the value it had, one more of the one it has
 
-and to products of a row's functions whose vector has at most the norm N, in integers (``draw_normed``; N^2 its square)
+and to functions of a row, or products of them, whose vector has at most the norm N, in integers (``draw_normed``; N^2
+its square)
 
     ADD_REMOVE    N        N^2                    the row's vector; only the norm of the noise's kind is bounded
     REPLACE       2 N      4 N^2                  the difference of two
 
 Privacy:      pure: each stage is share * epsilon with cube noise (Laplace noise of l1 = R linf is never smaller, and
-              the same for R = 1), counts and normed products with Laplace noise;
+              the same for R = 1), counts and vectors with a norm with Laplace noise;
               shares sum to at most 1, so all stages together are epsilon-DP (adaptive basic composition).
               With delta > 0 and Gaussian noise: each stage is share * rho zCDP, rho from (epsilon, delta); they add to
               rho. One kind is used throughout, chosen by the caller from public figures.
@@ -51,7 +52,7 @@ from duckdp.errors import InternalError
 from duckdp.mechanisms.cube import cube_noise, cube_rate, cube_standard_error
 from duckdp.synthetic.unit.charge_terms import BITS, Terms
 from duckdp.synthetic.unit.features import Moments
-from duckdp.synthetic.unit.normed import NormedProducts
+from duckdp.synthetic.unit.normed import Normed
 from duckdp.synthetic.unit.stages import Noisy
 
 Sums = Callable[[Any, int], tuple[int, Sequence[int]]]
@@ -150,26 +151,26 @@ class Purse(Terms):
         rows = max(1.0, self.rows)
         return Noisy(means=values / rows, deviation=deviation / unit / rows, family=family, count=len(vector))
 
-    def draw_normed(self, sums: Sums, products: NormedProducts, share: Fraction) -> Noisy:
-        """What a stage of products with a bound on a row's norm draws, the number of rows being known.
+    def draw_normed(self, sums: Sums, given: Normed, share: Fraction) -> Noisy:
+        """What a stage of functions or products with a bound on a row's norm draws, the number of rows being known.
 
         Args:
             sums: as of :meth:`buy`.
-            products: of the norm that the purse's noise needs.
+            given: of the norm that the purse's noise needs.
             share: of the charge.
 
         Raises:
             InternalError: of the other norm.
         """
-        if products.squared != self.gaussian:
-            raise InternalError("the norm of the products is not that of the noise")
-        _, exact = sums(products, BITS)
+        if given.squared != self.gaussian:
+            raise InternalError("the norm of the functions is not that of the noise")
+        _, exact = sums(given, BITS)
         cost, move = self.take(share), 2 if self.neighbours is Neighbours.REPLACE else 1
         if self.gaussian:
-            deviation, family = gaussian_scale(Fraction(cost, PICO), move**2 * products.longest), "gaussian"
+            deviation, family = gaussian_scale(Fraction(cost, PICO), move**2 * given.longest), "gaussian"
             drawn = gaussian_noise(len(exact), deviation)
         else:
-            scale = laplace_scale(Fraction(cost, NANO), move * products.longest)
+            scale = laplace_scale(Fraction(cost, NANO), move * given.longest)
             deviation, family = math.sqrt(2) * scale, "laplace"
             drawn = laplace_noise(len(exact), scale)
         values = np.array([float(value + z) for value, z in zip(exact, drawn, strict=True)]) / (1 << BITS)

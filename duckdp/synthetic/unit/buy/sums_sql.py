@@ -12,7 +12,7 @@ from duckdp.compiler.printing import number
 from duckdp.errors import InternalError
 from duckdp.synthetic.unit.charge_terms import BITS
 from duckdp.synthetic.unit.features import Factor, Features, Moments
-from duckdp.synthetic.unit.normed import NormedProducts
+from duckdp.synthetic.unit.normed import Normed, NormedProducts
 
 
 @singledispatch
@@ -54,33 +54,42 @@ def _(features: Features, relation: str, columns: Sequence[str], bits: int) -> s
     return f"SELECT {sums} FROM {sql} AS s"
 
 
-def _print_normed(products: NormedProducts, relation: str, columns: Sequence[str], bits: int) -> str:
+def _print_normed(given: Normed, relation: str, columns: Sequence[str], bits: int) -> str:
     """Integers of each row first, then their norm, then the sums of those rows whose norm is at most ``longest``."""
-    if len(columns) != products.dimensions or bits != BITS:
+    if len(columns) != given.dimensions or bits != BITS:
         raise ValueError("one identifier per dimension, and bits of the bound")
-    count, norm = len(products.factors), products.squared
-    factors = ", ".join(f"{_print_factor(f, columns)} AS dp_g{k}" for k, f in enumerate(products.factors))
-    powers = [f"s.dp_g{k} * s.dp_g{k}" if norm else f"system.main.abs(s.dp_g{k})" for k in range(count)]
-    total, squares = " + ".join(powers), " + ".join(f"({p}) * ({p})" for p in powers)
-    size = f"system.main.greatest(({total}) * ({total}) - ({squares}), {number(0)}) / {number(2)}"
+    norm, listed = given.squared, range(given.count)
+    factors = ", ".join(f"{_print_factor(f, columns)} AS dp_g{k}" for k, f in enumerate(given.factors))
+    size = _print_size(given)
     size = f"system.main.sqrt({size})" if norm else size
-    bound = number(products.bound)
+    bound = number(given.bound)
     kept = f"{bound} / system.main.greatest({size}, {bound})"
-    pairs = list(combinations(range(count), 2))
+    entries = [f"s.dp_g{k}" for k in range(len(given.factors))]
+    if isinstance(given, NormedProducts):
+        entries = [f"{p} * {q}" for p, q in combinations(entries, 2)]
     whole = ", ".join(
-        f"CAST({_scaled(f's.dp_g{i} * s.dp_g{j} * s.dp_k', bits)} AS BIGINT) AS dp_p{n}"
-        for n, (i, j) in enumerate(pairs)
+        f"CAST({_scaled(f'{entry} * s.dp_k', bits)} AS BIGINT) AS dp_p{n}" for n, entry in enumerate(entries)
     )
-    parts = [f"s.dp_p{n} * s.dp_p{n}" if norm else f"system.main.abs(s.dp_p{n})" for n in range(len(pairs))]
+    parts = [f"s.dp_p{n} * s.dp_p{n}" if norm else f"system.main.abs(s.dp_p{n})" for n in listed]
     sql = f"(SELECT {factors} FROM {relation} AS s)"
     sql = f"(SELECT s.*, {kept} AS dp_k FROM {sql} AS s)"
     sql = f"(SELECT {whole} FROM {sql} AS s)"
     sql = f"(SELECT s.*, {' + '.join(parts)} AS dp_n FROM {sql} AS s)"
-    added = (f"CASE WHEN s.dp_n <= {products.longest} THEN CAST(s.dp_p{n} AS HUGEINT) END" for n in range(len(pairs)))
+    added = (f"CASE WHEN s.dp_n <= {given.longest} THEN CAST(s.dp_p{n} AS HUGEINT) END" for n in listed)
     return f"SELECT {', '.join(f'coalesce(system.main.sum({a}), 0)' for a in added)} FROM {sql} AS s"
 
 
-print_sums.register(NormedProducts, _print_normed)
+print_sums.register(Normed, _print_normed)
+
+
+def _print_size(given: Normed) -> str:
+    """SQL of the norm of a row ``s`` with its factors, or of its square: as ``Normed.norms``."""
+    count = range(len(given.factors))
+    powers = [f"s.dp_g{k} * s.dp_g{k}" if given.squared else f"system.main.abs(s.dp_g{k})" for k in count]
+    total, squares = " + ".join(powers), " + ".join(f"({p}) * ({p})" for p in powers)
+    if not isinstance(given, NormedProducts):
+        return total
+    return f"system.main.greatest(({total}) * ({total}) - ({squares}), {number(0)}) / {number(2)}"
 
 
 def _print_factor(factor: Factor, columns: Sequence[str]) -> str:
