@@ -308,10 +308,12 @@ def test_intervals_hold_what_is_shown_and_end_where_noise_lets_them(curator: duc
 
 
 def test_collinear_features_have_no_interval_and_a_ridge_gives_one(curator: duckdp.Curator) -> None:
+    """Noise alone gives the two features a spread of their own, and so an interval, in one release of a hundred."""
     ana = curator.session("ana")
-    twice = ana.linear_regression("t", "y", ["x", "2 * x"], epsilon=20).columns[1].estimates or []
-    assert all(math.isinf(e.high) for e in twice[1:])  # type: ignore[arg-type]
-    held = ana.linear_regression("t", "y", ["x", "2 * x"], epsilon=20, ridge=0.05).columns[1].estimates or []
+    doubled = ("t", "y", ["x", "2 * x"])
+    releases = [ana.linear_regression(*doubled, epsilon=20, fresh=True).columns[1].estimates or [] for _ in range(9)]
+    assert sum(all(math.isinf(e.high) for e in twice[1:]) for twice in releases) > 4  # type: ignore[arg-type]
+    held = ana.linear_regression(*doubled, epsilon=20, ridge=0.05).columns[1].estimates or []
     assert all(math.isfinite(e.low) and math.isfinite(e.high) for e in held)  # type: ignore[arg-type]
 
 
