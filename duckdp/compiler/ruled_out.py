@@ -93,7 +93,7 @@ def _values(column: Column, *, alone: bool) -> tuple[Scalar, ...] | None:
 
 
 def _narrowed(key: Key, told: list[Expr]) -> Domain | None:
-    """The key's domain where the bounds of its only column are narrowed by comparisons with constants."""
+    """The key's domain where the bounds of its only column are narrowed by comparisons; None where no value is left."""
     read = columns(key.expr)
     if len(read) != 1 or read[0].domain is not None or read[0].lower is None or read[0].null_value is not None:
         return None
@@ -108,7 +108,7 @@ def _narrowed(key: Key, told: list[Expr]) -> Domain | None:
         return ColumnRef(column) if part == ColumnRef(read[0]) else None
 
     found = Domains().find(replaced(key.expr, narrow))
-    return found if found is not None and found.complete else None
+    return found if found is not None and found.complete and found.values else None
 
 
 def _comparisons(condition: Expr, column: Column) -> Iterator[Ends]:

@@ -81,6 +81,15 @@ def test_what_stays_as_it_is(where: str) -> None:
         assert keys_of(text.format(f"WHERE {where}")) == keys_of(text.format(""))
 
 
+@pytest.mark.parametrize("where", ["n > 5 AND n < 6", "n BETWEEN 5.2 AND 5.8", "n >= 5.5 AND 5.7 > n"])
+def test_a_key_without_a_list_of_which_nothing_is_left_stays_as_it_is(where: str) -> None:
+    """No whole number is left: a list without values would have no group, and noise no scale."""
+    wide = clinic(columns=(column("n", "INTEGER", lower=0, upper=10**9),))
+    for key in ("n", "n * 2"):
+        plan = plan_for(f"SELECT {key}, count(*) FROM clinic WHERE {where} GROUP BY 1", wide)
+        assert plan.query.keys[0].domain is None and plan.tau is not None
+
+
 def test_fewer_groups_need_less_noise() -> None:
     """Two groups are all that a person can be in."""
     table = clinic(max_rows=3, max_groups=10)

@@ -57,6 +57,22 @@ def test_windows_are_local_bounded_and_mean_the_text(worlds: duckdb.DuckDBPyConn
         assert told != "told" or difference(worlds, text, WIDE, random_data(rng, wild=False)) is None
 
 
+@pytest.mark.parametrize(
+    "inner",
+    [
+        *(f"SELECT {f}(cost, 0{d} IGNORE NULLS) {ALL} AS x FROM visits" for f in ("lag", "lead") for d in ("", ", 7")),
+        f"SELECT median(score) {BY} AS x FROM visits",
+        "SELECT pid, median(score) AS x FROM visits GROUP BY pid",
+        "SELECT pid, median(score - 0.01) AS x FROM visits GROUP BY pid",
+    ],
+)
+def test_what_duckdb_means_by_no_row_away_and_by_half_a_cent(inner: str, worlds: duckdb.DuckDBPyConnection) -> None:
+    """A row that is no row away is the row itself, NULL or not; of short DECIMALs halves are rounded toward 0."""
+    rng, text = random.Random(inner), f"SELECT sum(x), count(x) FROM ({inner}) t"
+    for _ in range(8):
+        assert difference(worlds, text, WIDE, random_data(rng, wild=False)) is None
+
+
 def test_a_condition_on_the_number_of_a_row_bounds_a_unit() -> None:
     inner = "SELECT pid, dept, row_number() OVER (PARTITION BY pid ORDER BY day) AS r FROM visits"
     many = tables(max_rows=9, max_groups=5)

@@ -123,7 +123,7 @@ class Matched(Node):
     def print(self, columns_: tuple[Column, ...], parameters: Parameters) -> str:
         """The rows, their units compared with those of the others."""
         own = {c.name for c in self.table.columns}
-        there, pairs = self.conditions
+        _, pairs = self.conditions
         flag = "" if self.flag is None else self.flag.name
         shown_columns = tuple(c for c in columns_ if c.name != flag)
         later = {c.name: c for c in (*shown_columns, *(c for c in columns(*pairs) if c.name in own))}
@@ -137,8 +137,9 @@ class Matched(Node):
             return [print_expr(e, place, parameters) for e in exprs]
 
         conditions = [] if self.where is None else shown([self.where])
-        here, most = self.most
-        compared = [self._compared(i, part, shown) for i, part in enumerate(pairs)] if here is None else []
+        here, _ = self.most
+        told = self.flag is None or len(shown_columns) < len(columns_)  # else nobody reads whether there is a match
+        compared = [self._compared(i, part, shown) for i, part in enumerate(pairs)] if told and here is None else []
         keys = [key for key, _ in compared if key]
         if here is not None or keys:  # a condition of pairs reads a column of the rows: there is one
             names = [quote(n) for n in sorted(later)]
@@ -146,6 +147,27 @@ class Matched(Node):
             where = f" WHERE {conditions.pop()}" if conditions else ""
             rows = f"(SELECT {listed} FROM {rows} AS base{where})"
             rows = rows if here is None else print_chosen(rows, names, parameters.salt, here)
+        items = [
+            f"base.{UNIT} AS {UNIT}",
+            *(f"{print_derived(c, place(c), parameters)} AS {quote(c.name)}" for c in shown_columns),
+        ]
+        if told:
+            found = self._found(shown(pairs) if here is not None else [c for _, c in compared], shown, parameters)
+            conditions += [] if self.flag is not None else [found if self.exists else f"NOT {found}"]
+            items += [] if self.flag is None else [f"{found} AS {quote(flag)}"]
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"(SELECT {', '.join(items)} FROM {rows} AS base{where})"
+
+    def _found(self, met: list[str], shown: Callable[[list[Expr]], list[str]], parameters: Parameters) -> str:
+        """Whether a row has a match: a condition on ``base``.
+
+        Args:
+            met: conditions on the pair.
+            shown: expressions over both sides.
+            parameters: of the statement.
+        """
+        there, pairs = self.conditions
+        own, (_, most) = {c.name for c in self.table.columns}, self.most
         linked, wanted = self.linked, {c.name for c in columns(*there, *pairs) if c.name not in own}
         other = self.other.print(wanted, parameters, linked=linked)
         if there or most is not None:
@@ -157,19 +179,8 @@ class Matched(Node):
             other = f"(SELECT {listed} FROM {other} AS other{where})"
             if most is not None:
                 other = print_chosen(other, names or ["one"], parameters.salt, most)
-        met = shown(pairs) if here is not None else [condition for _, condition in compared]
         on = " AND ".join([*([] if linked else [f"other.{UNIT} = base.{UNIT}"]), *met])
-        found = f"EXISTS (SELECT 1 FROM {other} AS other WHERE {on})"
-        items = [
-            f"base.{UNIT} AS {UNIT}",
-            *(f"{print_derived(c, place(c), parameters)} AS {quote(c.name)}" for c in shown_columns),
-        ]
-        if self.flag is None:
-            conditions.append(found if self.exists else f"NOT {found}")
-        elif len(shown_columns) < len(columns_):
-            items.append(f"{found} AS {quote(flag)}")
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"(SELECT {', '.join(items)} FROM {rows} AS base{where})"
+        return f"EXISTS (SELECT 1 FROM {other} AS other WHERE {on})"
 
     def _compared(self, i: int, part: Expr, shown: Callable[[list[Expr]], list[str]]) -> tuple[str, str]:
         """What a row has to equal in a match, as a column of the rows, and the condition that reads that column alone.

@@ -31,6 +31,7 @@ from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import ColumnRef, Expr, columns, show
 from duckdp.compiler.facts import facts
 from duckdp.compiler.notation import pretty
+from duckdp.compiler.number_types import MAX_DIGITS, SHORT_DIGITS
 from duckdp.compiler.operators import Facts
 from duckdp.compiler.printing import UNIT, number, print_expr, print_rows, quote
 from duckdp.compiler.relations.derived import column_name, column_of, derive, print_derived, type_name
@@ -276,8 +277,8 @@ def print_value(taken: Taken, value: str) -> str:
     if taken.argument.kind is not Kind.NUMBER or taken.function == "count":
         return value
     if taken.function not in SUMS:
-        scale = _median_scale(taken)
-        return f"({value} + 0e0)" if scale is None else f"TRY_CAST({value} AS DECIMAL(38,{scale}))"
+        of = _median_type(taken)
+        return f"({value} + 0e0)" if of is None else f"TRY_CAST({value} AS {of})"
     steps, span = _steps(taken.argument), facts(taken.argument).interval
     low, high = math.floor(span.lower * steps), math.ceil(span.upper * steps)
     on_grid = f"system.main.floor({value} * {number(steps)} + 0.5e0)"
@@ -293,12 +294,17 @@ def pretty_taken(taken: Taken) -> str:
     return f"{called}({inner})" + (f" where {pretty(taken.filter)}" if taken.filter is not None else "")
 
 
-def _median_scale(taken: Taken) -> int | None:
-    """Decimals to which DuckDB rounds a median of DECIMALs; the cast holds every value within the bounds."""
+def _median_type(taken: Taken) -> str | None:
+    """The type that DuckDB rounds a median of DECIMALs in; the cast holds every value within the bounds.
+
+    Of DECIMALs in at most 64 bits the half between two is rounded toward 0, of wider ones down.
+    """
     assert taken.argument is not None
-    of = type_of(taken.argument)
-    fits = of.name == "DECIMAL" and facts(taken.argument).interval.largest <= 10.0 ** (30 - of.scale)
-    return of.scale if fits and taken.function == "median" else None
+    of, largest = type_of(taken.argument), facts(taken.argument).interval.largest
+    if taken.function != "median" or of.name != "DECIMAL" or not largest <= 10.0 ** (30 - of.scale):
+        return None
+    short = of.digits + of.scale <= SHORT_DIGITS and largest < 10.0 ** (SHORT_DIGITS - of.scale)
+    return f"DECIMAL({SHORT_DIGITS if short else MAX_DIGITS},{of.scale})"
 
 
 def print_aggregate(i: int, taken: Taken, over: str = "") -> str:

@@ -279,7 +279,9 @@ class Windowing:
         default = call.args.get("default")
         if name in SHIFTED:
             number = 1 if number is None else number
-        return self._with_default(replace(window, argument=argument, number=number), default, call)
+        ignores = window.ignores and number != 0  # no row away is the row itself, whose NULL is not passed over
+        window = replace(window, argument=argument, number=number, ignores=ignores)
+        return self._with_default(window, default, call)
 
     def _with_default(self, window: Window, node: exp.Expression | None, call: exp.Expression) -> Window:
         if node is None or window.argument is None:

@@ -117,13 +117,15 @@ class WithPublic(Node):
         def place(column: Column) -> str:
             return f"{'l' if column.name in own else 'r'}.{quote(column.name)}"
 
-        rows, public = self.rows.print(needed, parameters), self.public.print(needed, parameters)
-        on = "TRUE" if met is None else print_expr(met, place, parameters)
+        rows, flag = self.rows.print(needed, parameters), None if self.flag is None else self.flag.name
         items = [f"l.{UNIT} AS {UNIT}"] if self.rows.table.unit_key is not None else []
-        flag = None if self.flag is None else self.flag.name
         items += [f"{place(c)} AS {quote(c.name)}" for c in columns_ if c.name != flag]
-        if self.flag is not None and flag in wanted:
-            items.append(f"{self._told(place, public, on)} AS {quote(self.flag.name)}")
+        if flag is not None and flag not in wanted:  # nobody reads it: what it is made of is not printed, nor bound
+            return f"(SELECT {', '.join(items) or '1 AS one'} FROM {rows} AS l)"
+        public = self.public.print(needed, parameters)
+        on = "TRUE" if met is None else print_expr(met, place, parameters)
+        if flag is not None:
+            items.append(f"{self._told(place, public, on)} AS {quote(flag)}")
         head = f"SELECT {', '.join(items) or '1 AS one'} FROM {rows} AS l"
         if self.how in ("inner", "left"):
             return f"({head} {'LEFT JOIN' if self.how == 'left' else 'JOIN'} {public} AS r ON {on})"
