@@ -102,7 +102,7 @@ def take_apart(
     if not isinstance(statement, exp.Query):
         return None
     reader = _Reader(tables, text, parameters)
-    outer = reader.read(series_limited(statement) or statement)
+    outer = reader.read(series_limited(statement, _columns(tables)) or statement)
     if not reader.parts.queries and not reader.public.tables:
         return None
     assert isinstance(outer, exp.Query)
@@ -112,6 +112,12 @@ def take_apart(
     return Apart(parts=tuple(parts), outer=outer, public=reader.public.read(outer, text))
 
 
+def _columns(tables: Mapping[str, Table]) -> frozenset[str]:
+    """Lower-case names of the columns of all tables, of their units too."""
+    own = (c.name.lower() for table in tables.values() for c in table.columns)
+    return frozenset((*own, *(str(table.unit_key).lower() for table in tables.values())))
+
+
 def is_one_question(statement: exp.Expression, tables: Mapping[str, Table]) -> bool:
     """Whether the outermost FROM of a statement is of private rows, as far as can be told without reading it."""
     while isinstance(statement, exp.Subquery):
@@ -119,7 +125,7 @@ def is_one_question(statement: exp.Expression, tables: Mapping[str, Table]) -> b
     clause = statement.args.get("from_")
     if not isinstance(statement, exp.Query):
         return True
-    if has_levels(statement) or series_limited(statement) is not None:
+    if has_levels(statement) or series_limited(statement, _columns(tables)) is not None:
         return False
     item = None if clause is None else clause.this
     table = tables.get(item.name.lower()) if isinstance(item, exp.Table) else None

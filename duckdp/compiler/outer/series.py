@@ -27,19 +27,21 @@ _AFTER = frozenset(("joins", "order", "limit", "offset", "with_"))
 _KNOWN = frozenset(("expressions", "from_", "where", "group", "having", "kind", "hint", *_AFTER))
 
 
-def series_limited(statement: exp.Expression) -> exp.Select | None:
+def series_limited(statement: exp.Expression, columns: frozenset[str]) -> exp.Select | None:
     """The same question with its groups chosen after it is asked; None: it is not of that form.
 
     Args:
         statement: tree from ``parse_statement``; left as it is.
+        columns: lower-case names of columns of all tables, which come before aliases in GROUP BY.
     """
     if not isinstance(statement, exp.Select) or any(v and k not in _KNOWN for k, v in statement.args.items()):
         return None
     outputs = {e.alias_or_name.lower(): e for e in statement.expressions if isinstance(e, (exp.Alias, exp.Column))}
-    keys, joins = _keys(statement), statement.args.get("joins") or []
+    columns |= _written(statement.args.get("with_"))
+    keys, joins = _keys(statement, columns), statement.args.get("joins") or []
     if keys is None or len(joins) != 1 or "*" in outputs or "" in outputs:
         return None
-    joined = _joined(joins[0], keys)
+    joined = _joined(joins[0], keys, columns)
     if joined is None or len(outputs) != len(statement.expressions):
         return None
     chosen, pairs = joined
@@ -53,8 +55,11 @@ def series_limited(statement: exp.Expression) -> exp.Select | None:
     return _made(statement, chosen, pairs, [term for term in order if term is not None])
 
 
-def _keys(select: exp.Select) -> list[exp.Expression] | None:
-    """What a SELECT groups by, positions and aliases resolved; None: it does not, or by sets."""
+def _keys(select: exp.Select, columns: frozenset[str]) -> list[exp.Expression] | None:
+    """What a SELECT groups by, positions and aliases resolved; None: it does not, or by sets, or that is not told.
+
+    A name that may be a column's is no alias: then a row is a group of the column, and no key has one row alone.
+    """
     group = select.args.get("group")
     if group is None or not group.expressions or any(v and k != "expressions" for k, v in group.args.items()):
         return None
@@ -67,22 +72,33 @@ def _keys(select: exp.Select) -> list[exp.Expression] | None:
                 return None
             key = select.expressions[at - 1].unalias()
         elif isinstance(key, exp.Column) and not key.table and key.name.lower() in named:
-            meant = named[key.name.lower()]
-            if meant != key and isinstance(meant, exp.Column):
+            meant, known = named[key.name.lower()], columns | _written(select.args.get("from_"))
+            if meant != key and (isinstance(meant, exp.Column) or key.name.lower() in known):
                 return None  # a column of the table, or the alias? DuckDB's rule is not needed here
             key = meant
         found.append(key)
     return found
 
 
-def _joined(join: exp.Join, keys: list[exp.Expression]) -> tuple[exp.Subquery, dict[str, exp.Expression]] | None:
+def _written(part: exp.Expression | None) -> frozenset[str]:
+    """All names that are written in a part of a query: columns that it gives are among them, or are a table's."""
+    return frozenset() if part is None else frozenset(i.name.lower() for i in part.find_all(exp.Identifier))
+
+
+def _joined(
+    join: exp.Join, keys: list[exp.Expression], columns: frozenset[str]
+) -> tuple[exp.Subquery, dict[str, exp.Expression]] | None:
     """The query that chooses, and its keys by name with the outer keys that they are joined with."""
     chosen = join.this
     plain = all(not v or k in ("this", "on") or (k == "kind" and v == "INNER") for k, v in join.args.items())
     if not plain or not isinstance(chosen, exp.Subquery) or not chosen.alias or join.args.get("on") is None:
         return None
     inner = chosen.this
-    inner_keys = _keys(inner) if isinstance(inner, exp.Select) and not inner.args.get("distinct") else None
+    if not isinstance(inner, exp.Select) or inner.args.get("distinct"):
+        return None
+    for part in (inner.args.get("with_"), *(inner.args.get("joins") or ())):
+        columns |= _written(part)
+    inner_keys = _keys(inner, columns)
     if inner_keys is None or chosen.args["alias"].args.get("columns"):
         return None
     given = {e.alias_or_name.lower(): e.unalias() for e in inner.expressions}
