@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from duckdp.core.errorbars import Noise, linear_half_width
 
 Floats = NDArray[np.float64]
-LEVEL = 0.95  # of the intervals, as of all others
+LEVEL = 0.95  # at which something is more than noise, as of all intervals
 MOST_BINS = 128  # one for each whole number, or each value of a domain, where they are no more
 BINS = 64  # of wider ranges: each is a number to release, and a sum to compute
 
@@ -60,9 +60,9 @@ class Bins:
         """Rows below each edge, float[B + 1, n]."""
         return np.concatenate([np.zeros((1, self.counts.shape[1])), np.cumsum(self.counts, axis=0)])
 
-    def room(self, share: float) -> Floats:
+    def room(self, share: float, level: float) -> Floats:
         """Half-width of the noise in the rows below each edge less a share of all, float[B + 1, 1]."""
-        return _room(self.noise, len(self.counts), share, self.steps)[:, None]
+        return _room(self.noise, len(self.counts), share, self.steps, level)[:, None]
 
 
 def bins_of(lower: float, upper: float, *, whole: bool) -> tuple[int, float, float]:
@@ -100,7 +100,7 @@ def extreme(of: Bins) -> tuple[Floats, Floats]:
     """The least (share 0) or greatest (share 1) value that is more than noise."""
     turned = of.counts[::-1] if of.share == 1 else of.counts
     below = np.cumsum(turned, axis=0)
-    room = of.room(0.0)[1:]
+    room = of.room(0.0, LEVEL)[1:]
     seen = below > room
     first = np.argmax(seen, axis=0)
     inner = of.width - 1 if of.whole else of.width
@@ -115,11 +115,11 @@ def mode(of: Bins) -> tuple[Floats, Floats]:
     return of.lower + of.width * np.argmax(of.counts, axis=0), np.zeros_like(of.counts)
 
 
-def ends(of: Bins) -> tuple[Floats, Floats]:
-    """Ends of the 95% interval of the quantile, of the least and of the greatest value."""
+def ends(of: Bins, level: float) -> tuple[Floats, Floats]:
+    """Ends of the interval of the quantile, of the least and of the greatest value, at a level."""
     count = len(of.counts)
     apart = of.below - of.share * of.counts.sum(axis=0)
-    room = of.room(of.share) + 1
+    room = of.room(of.share, level) + 1
     allowed = (apart[:-1] - room[:-1] <= 0) & (apart[1:] + room[1:] >= 0)
     some = allowed.any(axis=0)
     first = np.where(some, np.argmax(allowed, axis=0), 0)
@@ -129,12 +129,12 @@ def ends(of: Bins) -> tuple[Floats, Floats]:
 
 
 @lru_cache(maxsize=256)
-def _room(noise: Noise | None, count: int, share: float, steps: float) -> Floats:
+def _room(noise: Noise | None, count: int, share: float, steps: float, level: float) -> Floats:
     if noise is None:
         return np.zeros(count + 1)
     edges = np.arange(count + 1)
     coefficients = np.where(np.arange(count)[:, None] < edges, 1 - share, -share) / steps
-    return linear_half_width(coefficients, [noise] * count, LEVEL)
+    return linear_half_width(coefficients, [noise] * count, level)
 
 
-Ends = Callable[[Bins], tuple[Floats, Floats]]
+Ends = Callable[[Bins, float], tuple[Floats, Floats]]

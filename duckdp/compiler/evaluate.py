@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.aggregates import ARGUMENT, aggregate_row
+from duckdp.compiler.enclosed_ends import reads_bins
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, walk
 from duckdp.compiler.facts import facts
 from duckdp.compiler.intervals import Intervals, is_exact, is_steady
@@ -174,7 +175,7 @@ class _Evaluation:
         else:
             kinds = [k.expr.kind for k in plan.query.keys]
             self.keys = [[decode_key(v, kind) for v, kind in zip(row, kinds, strict=True)] for row in raw["keys"]]
-        self.bars = Intervals(plan, self.cells, self._aggregate, self._bin_ends)
+        self.bars = Intervals(plan, self.cells, self._aggregate, self._bin_ends, lambda key: self.vector(key).value)
 
     def columns(self) -> list[OutputColumn]:
         outputs = self.all_outputs()
@@ -235,13 +236,13 @@ class _Evaluation:
             return Vector(np.array(named, dtype=np.float64) if numbers else objects(named), None)
         return Vector(value, None if row.plain else gradient)
 
-    def _bin_ends(self, aggregate: Aggregate) -> tuple[Floats, Floats] | None:
-        """Ends of an interval that follows from bins; None of other aggregates."""
+    def _bin_ends(self, aggregate: Aggregate, level: float) -> tuple[Floats, Floats] | None:
+        """Ends of an interval that follows from bins, at a level; None of other aggregates."""
         rule, start = aggregate_row(aggregate).ends, 0
         for measure in self.plan.measures:
             if rule is not None and measure.serves(aggregate):
                 where = slice(start, start + measure.cells)
-                return rule(released(self.plan, measure, aggregate, self.cells[where]).bins)
+                return rule(released(self.plan, measure, aggregate, self.cells[where]).bins, level)
             start += measure.cells
         return None
 
@@ -281,7 +282,7 @@ class _Evaluation:
         if self.margin and math.isfinite(upper - lower):
             lower, upper = lower - self.margin * (upper - lower), upper + self.margin * (upper - lower)
         low, high = (np.where(undefined, np.nan, e) for e in bars.ends(expr, vector.value, gradient, lower, upper))
-        if isinstance(expr, Aggregate) and aggregate_row(expr).ends is not None:
+        if reads_bins(expr):
             error = (high - low) / (2 * NORMAL_95)
         shown = np.clip(vector.value, lower, upper)
         pairs = zip(shown.tolist(), undefined.tolist(), strict=True)

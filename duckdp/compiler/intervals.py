@@ -3,7 +3,8 @@
 Counts and sums: exact, by the law of their cells' noise (core/errorbars). Averages and quotients of counts and sums:
 Fieller's set (core/ratiobars), exact but for its hull. Variances and other expressions: to first order in the noise, by
 their gradient; a variance over a count that may be 0 has its whole range. Order statistics: the bins that a test allows
-(compiler/binned.py).
+(compiler/binned.py). What is made of them: all that it can be while its parts are in theirs (enclosed_ends.py);
+their gradients tell of the noise alone, and nothing of the width of a bin.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from duckdp.catalog.table import Kind
 from duckdp.compiler.aggregates import aggregate_row
-from duckdp.compiler.expression import Aggregate, Call, Expr, Literal, walk
+from duckdp.compiler.enclosed_ends import enclosed_ends, reads_bins
+from duckdp.compiler.expression import Aggregate, Call, Expr, KeyRef, Literal, walk
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.vectors import Vector
@@ -33,7 +36,8 @@ class Intervals:
         plan: of the statement.
         cells: float[cells, n], as released.
         aggregate: value and gradient by cell of an aggregate.
-        bin_ends: ends of an interval that follows from bins; None of other aggregates.
+        bin_ends: ends of an interval that follows from bins, at a level; None of other aggregates.
+        key: values of a key that is a number.
     """
 
     def __init__(
@@ -41,9 +45,10 @@ class Intervals:
         plan: Plan,
         cells: Floats,
         aggregate: Callable[[Aggregate], Vector],
-        bin_ends: Callable[[Aggregate], tuple[Floats, Floats] | None],
+        bin_ends: Callable[[Aggregate, float], tuple[Floats, Floats] | None],
+        key: Callable[[KeyRef], Floats],
     ) -> None:
-        self.plan, self.cells, self._aggregate, self._bin_ends = plan, cells, aggregate, bin_ends
+        self.plan, self.cells, self._aggregate, self._bin_ends, self._key = plan, cells, aggregate, bin_ends, key
         self.n = cells.shape[1]
         found = plan.cell_noises()
         self.noisy = [i for i, noise in enumerate(found) if noise is not None]
@@ -73,16 +78,38 @@ class Intervals:
             lower: least value that the true one can have.
             upper: the largest.
         """
-        found = self._bin_ends(expr) if isinstance(expr, Aggregate) else None
-        found = self._ratio_ends(expr, lower, upper) if found is None else found
+        if not isinstance(expr, Aggregate) and reads_bins(expr):
+            return self._enclosed(expr)
+        return self._ends(expr, value, gradient, (lower, upper), LEVEL)
+
+    def _ends(
+        self, expr: Expr, value: Floats, gradient: Floats, limits: tuple[float, float], level: float
+    ) -> tuple[Floats, Floats]:
+        found = self._bin_ends(expr, level) if isinstance(expr, Aggregate) else None
+        found = self._ratio_ends(expr, *limits, level) if found is None else found
         if found is not None:
             return found
-        width = self._half_widths(expr, gradient)
+        width = self._half_widths(expr, gradient, level)
         return value - width, value + width
+
+    def _enclosed(self, expr: Expr) -> tuple[Floats, Floats]:
+        """Of an expression over order statistics: from intervals of all its aggregates, which hold at once."""
+        parts = list(dict.fromkeys(n for n in walk(expr) if isinstance(n, Aggregate)))
+        level = 1 - (1 - LEVEL) / len(parts)
+        figures: dict[Expr, tuple[Floats, Floats]] = {}
+        for part in parts:
+            vector = self._aggregate(part)
+            if vector.gradient is None:  # no figure: one of the values
+                continue
+            low, high = self._ends(part, vector.value, self.by_noise(vector.gradient), (-np.inf, np.inf), level)
+            figures[part] = np.where(np.isnan(vector.value), np.nan, low), high
+        for key in (n for n in walk(expr) if isinstance(n, KeyRef) and n.kind is Kind.NUMBER):
+            figures[key] = self._key(key), self._key(key)
+        return enclosed_ends(expr, figures, self.n)
 
     # ---- ratios -------------------------------------------------------------------------------------------------
 
-    def _ratio_ends(self, expr: Expr, lower: float, upper: float) -> tuple[Floats, Floats] | None:
+    def _ratio_ends(self, expr: Expr, lower: float, upper: float, level: float) -> tuple[Floats, Floats] | None:
         forms = self._ratio(expr) if self.n else None
         if forms is None:
             return None
@@ -90,7 +117,7 @@ class Intervals:
         if not (g.any() and h.any() and can_bound(self.noises, [bool(use) for use in (g != 0) | (h != 0)])):
             return None  # over a public count it is linear
         above, below = (form @ self.cells for form in forms)
-        return ratio_interval(above, below, g, h, self.noises, lower, upper, LEVEL)
+        return ratio_interval(above, below, g, h, self.noises, lower, upper, level)
 
     def _ratio(self, expr: Expr) -> tuple[Floats, Floats] | None:
         """Numerator and denominator of a quotient, as linear forms of the cells."""
@@ -122,7 +149,7 @@ class Intervals:
 
     # ---- linear, or taken as linear -----------------------------------------------------------------------------
 
-    def _half_widths(self, expr: Expr, gradient: Floats) -> Floats:
+    def _half_widths(self, expr: Expr, gradient: Floats, level: float) -> Floats:
         if not self.noises or not gradient.any():
             return np.zeros(self.n)
         if isinstance(expr, Aggregate):
@@ -132,15 +159,15 @@ class Intervals:
             if noise is None:
                 return np.zeros(self.n)
             if measure.kind == "centred":  # of its own noise and the count's
-                return linear_half_width(gradient, self.noises, LEVEL)
+                return linear_half_width(gradient, self.noises, level)
             if measure.cells == 1 and not (row.counts and isinstance(noise, Summed)):
-                return np.full(self.n, half_width(noise, LEVEL) / measure.steps)
+                return np.full(self.n, half_width(noise, level) / measure.steps)
             if row.counts and not measure.fixed_total:
                 terms = measure.cells if row.of == "rows" else measure.degree + 1
-                return np.full(self.n, _count_half_width(noise, terms, 2**measure.bits))
+                return np.full(self.n, _count_half_width(noise, terms, 2**measure.bits, level))
             if row.needs_count:
-                return self._unless_few(expr, linear_half_width(gradient, self.noises, LEVEL))
-        return linear_half_width(gradient, self.noises, LEVEL)
+                return self._unless_few(expr, linear_half_width(gradient, self.noises, level))
+        return linear_half_width(gradient, self.noises, level)
 
     def _unless_few(self, expr: Aggregate, width: Floats) -> Floats:
         """Variances over a count that may be 0 have no interval but their whole range."""
@@ -162,8 +189,8 @@ def _scaled(call: Call) -> tuple[float, Expr] | None:
 
 
 @lru_cache(maxsize=1024)
-def _count_half_width(noise: Law, terms: int, steps: int) -> float:
-    return float(rounded_half_width([noise] * terms, steps, LEVEL))
+def _count_half_width(noise: Law, terms: int, steps: int, level: float) -> float:
+    return float(rounded_half_width([noise] * terms, steps, level))
 
 
 def is_exact(expr: Expr) -> bool:

@@ -6,6 +6,7 @@ Intervals of order statistics hold what they say: with the noise of a release, a
 from __future__ import annotations
 
 import datetime as dt
+import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,9 +15,12 @@ import duckdb
 import numpy as np
 import pytest
 
-from duckdp.catalog.table import Table
-from duckdp.compiler import binned, distinct_values, emit
+from duckdp.catalog.table import Kind, Table
+from duckdp.compiler import binned, distinct_values, emit, intervals
 from duckdp.compiler.binned import BINS, Bins, bins_of
+from duckdp.compiler.enclosed_ends import enclosed_ends
+from duckdp.compiler.evaluate import evaluate
+from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Literal
 from duckdp.core.errorbars import Noise
 from tests.compiler.test_sensitivity import search
 from tests.gate import Row, clinic, exact_answer, load, plan_for
@@ -110,14 +114,14 @@ def _covered(share: float, room: float, rounds: int = 3000) -> float:
     of = Bins(exact[:, None] + drawn[0] - drawn[1], 0.0, 10 / BINS, False, share, noise, 1.0)
     if room != 1:
         of = _Narrow(*(getattr(of, name) for name in of.__dataclass_fields__))
-    low, high = binned.ends(of)
+    low, high = binned.ends(of, binned.LEVEL)
     true = rows[min(int(share * len(rows)), len(rows) - 1)]
     return float(np.mean((low <= true) & (true <= high)))
 
 
 class _Narrow(Bins):
-    def room(self, share: float) -> np.ndarray:
-        return super().room(share) * 0.2 - 1
+    def room(self, share: float, level: float) -> np.ndarray:
+        return super().room(share, level) * 0.2 - 1
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.0])
@@ -127,6 +131,72 @@ def test_intervals_of_places_hold(share: float) -> None:
 
 def test_intervals_with_less_room_do_not() -> None:
     assert _covered(0.5, 0.5) < 0.9
+
+
+MADE = (
+    "round(median(cost), 0)",
+    "median(cost) / avg(cost)",
+    "quantile_cont(cost, 0.75) - quantile_cont(cost, 0.25)",
+    "max(cost) - min(cost)",
+    "coalesce(median(cost), 0)",
+    "sqrt(median(cost)) * 2 + 1",
+    "-median(cost)",
+    "greatest(median(cost), 1000)",
+    "CASE WHEN median(cost) > 3000 THEN 0 ELSE median(cost) / 100 END",
+)
+
+
+def _holding(table: Table, con: duckdb.DuckDBPyConnection) -> list[bool]:
+    """Of each expression whether its interval, without noise, has DuckDB's own value."""
+    text = f"SELECT {', '.join(f'{e} AS e{i}' for i, e in enumerate(MADE))} FROM clinic"
+    [wanted] = con.execute(text).fetchall()
+    columns = exact_answer(plan_for(text, table, epsilon=100), con)
+    ends = [(c.low, c.high) for c in columns]
+    return [
+        low is not None and high is not None and bool(low[0] <= value <= high[0])
+        for (low, high), value in zip(ends, wanted, strict=True)
+    ]
+
+
+def test_what_is_made_of_places_has_room_for_their_bins(table: Table, con: duckdb.DuckDBPyConnection) -> None:
+    assert all(_holding(table, con))
+
+
+def test_by_the_noise_alone_they_would_not(
+    table: Table, con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intervals, "reads_bins", lambda _: False)
+    assert not all(_holding(table, con))
+
+
+def test_intervals_of_several_places_hold_at_once() -> None:
+    """Each of two has half of what may go wrong, and is the wider for it."""
+    one = exact_width("SELECT median(cost) AS e FROM clinic")
+    two = exact_width("SELECT median(cost) - 0 * avg(cost) AS e FROM clinic")
+    assert two > one
+
+
+def exact_width(text: str) -> float:
+    """Width of an interval of a release without rows, whose noise has width 3 rows."""
+    plan = plan_for(text, clinic(), epsilon=0.01)
+    payload = json.dumps({"keys": None, "cells": [[2**20 * 400] * plan.cells]})
+    (column,) = evaluate(plan, payload)
+    assert column.half_width is not None
+    return float(column.half_width[0])
+
+
+def test_a_branch_that_cannot_be_taken_is_not_counted() -> None:
+    figure = Aggregate(
+        "binned_quantile", ColumnRef(next(c for c in clinic().columns if c.name == "cost")), None, option="0.5"
+    )
+    above = Call("gt_number", (figure, Literal(10, Kind.NUMBER)), Kind.BOOLEAN)
+    case = Case(((above, Literal(7, Kind.NUMBER)),), Literal(1, Kind.NUMBER), Kind.NUMBER)
+    ends = {figure: (np.array([11.0, 10.0, 0.0, np.nan]), np.array([12.0, 11.0, 10.0, 1.0]))}
+    low, high = enclosed_ends(case, ends, 4)
+    assert low.tolist()[:3] == [7, 1, 1]
+    assert high.tolist()[:3] == [7, 7, 1]
+    assert np.isnan(low[3])
+    assert np.isnan(high[3])
 
 
 def test_bins_hold_their_range() -> None:

@@ -66,7 +66,9 @@ READS: tuple[Mutant, ...] = (
     Mutant("values: units choose the same ones", _VALUES, "{', '.join([*names, f'v{i}', secret])}", "{', '.join([f'v{i}', secret])}", _T_ORDER),
     Mutant("values: parts add up", _EMIT, 'if any(m.kind == "values" for m in plan.measures):', "if False:", _T_ORDER),
     Mutant("bins: a unit's rows not scaled", _EMIT, 'f"{most} // system.main.greatest(n{i}, {most})"', '"1"', _T),
-    Mutant("bins: intervals without room", "duckdp/compiler/binned.py", "room = of.room(of.share) + 1", "room = of.room(of.share) * 0.1", _T_ORDER),
+    Mutant("bins: of what is made of quantiles the noise alone", "duckdp/compiler/intervals.py", "if not isinstance(expr, Aggregate) and reads_bins(expr):", "if False:", _T_ORDER),
+    Mutant("bins: one level for several figures", "duckdp/compiler/intervals.py", "level = 1 - (1 - LEVEL) / len(parts)", "level = LEVEL", _T_ORDER),
+    Mutant("bins: intervals without room", "duckdp/compiler/binned.py", "room = of.room(of.share, level) + 1", "room = of.room(of.share, level) * 0.1", _T_ORDER),
     # ---- bounding
     Mutant("emit: a unit's sum unbounded above", _EMIT, "CASE WHEN s{i}_0 > {high} THEN {high} WHEN s{i}_0", "CASE WHEN s{i}_0", _T),
     Mutant("emit: a unit's sum unbounded below", _EMIT, "WHEN s{i}_0 < {low} THEN {low} ELSE s{i}_0", "ELSE s{i}_0", _T),
