@@ -372,8 +372,20 @@ ROWS: tuple[AggregateRow, ...] = (
         alone="values",
         value=_total,
         of_nothing=0.0,
+        range=within,
         type=COUNT,
         linear=True,
+    ),
+    AggregateRow(  # which of the two is taken: listed_values.py
+        name="count_listed",
+        of="distinct",
+        degree=0,
+        alone="bins",
+        value=_of_bins(binned.present),
+        range=lambda lower, upper: (0.0, upper - lower),
+        of_nothing=0.0,
+        type=COUNT,
+        ends=binned.present_ends,
     ),
 )
 AGGREGATES: dict[str, AggregateRow] = {row.name: row for row in ROWS}

@@ -8,6 +8,8 @@ bin j where S(j) <= 0 <= S(j + 1).
 q times all, straight within a bin. Least and greatest: the outer end of the first bin, from that end on, before whose
 inner edge the rows are more than noise.
 
+**present** How many bins have rows: compiler/listed_values.py.
+
 **ends** From the first to the last bin that a test at 95% allows: S(j) - w <= 0 <= S(j + 1) + w, w the half-width of
 the noise in S, and one row more, as quantiles between two rows are either's. At the bin of the true quantile both hold
 with probability 0.95 at least, whatever the rows: the noise of S(e) is a public linear form of the cells' (each of the
@@ -115,6 +117,18 @@ def mode(of: Bins) -> tuple[Floats, Floats]:
     return of.lower + of.width * np.argmax(of.counts, axis=0), np.zeros_like(of.counts)
 
 
+def present(of: Bins) -> tuple[Floats, Floats]:
+    """How many bins have more rows than noise has where there are none."""
+    return (of.counts > _apart(of.noise, LEVEL, of.steps)).sum(axis=0).astype(np.float64), np.zeros_like(of.counts)
+
+
+def present_ends(of: Bins, level: float) -> tuple[Floats, Floats]:
+    """From how many bins have rows beyond doubt, all at once (compiler/listed_values.py), to all."""
+    count = len(of.counts)
+    room = _apart(of.noise, max(1 - 2 * (1 - level) / count, 0.5), of.steps)
+    return (of.counts > room).sum(axis=0).astype(np.float64), np.full(of.counts.shape[1], float(count))
+
+
 def ends(of: Bins, level: float) -> tuple[Floats, Floats]:
     """Ends of the interval of the quantile, of the least and of the greatest value, at a level."""
     count = len(of.counts)
@@ -126,6 +140,12 @@ def ends(of: Bins, level: float) -> tuple[Floats, Floats]:
     last = np.where(some, count - 1 - np.argmax(allowed[::-1], axis=0), count - 1)
     outer = of.width - 1 if of.whole else of.width
     return of.lower + of.width * first, of.lower + of.width * last + outer
+
+
+@lru_cache(maxsize=256)
+def _apart(noise: Noise | None, level: float, steps: float) -> float:
+    """Half-width of the noise in the rows of a bin."""
+    return 0.0 if noise is None else float(linear_half_width(np.full((1, 1), 1 / steps), [noise], level)[0])
 
 
 @lru_cache(maxsize=256)

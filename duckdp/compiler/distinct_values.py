@@ -1,11 +1,13 @@
 """How many different values there are in each group: beside the units' cells, as it is no sum over units.
 
 Sensitivity: compiler/measures.py. What is printed here makes its premises true: of each unit at most max_rows values
-count in a group, chosen from that unit's own by a keyed hash, in the groups that its cells are kept in.
+(or as many as there are) count in a group, chosen from that unit's own by a keyed hash, in the groups that its cells
+are kept in.
 """
 
 from __future__ import annotations
 
+from duckdp.compiler.measures import rows_that_count
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.printing import UNIT
 
@@ -40,7 +42,7 @@ def _values(plan: Plan, i: int, prepared: str, keys: list[str], salt: int) -> st
     different = f"(SELECT DISTINCT {', '.join([*names, f'v{i}'])} FROM {rows} WHERE {where}) AS different"
     draw = f"system.main.hash(system.main.hash({', '.join([*names, f'v{i}', secret])}))"
     nth = f"system.main.row_number() OVER (PARTITION BY {', '.join(names)} ORDER BY {draw}, v{i})"
-    most = plan.query.table.max_rows
+    most = rows_that_count(measure, plan.query.table)
     chosen = f"(SELECT * FROM (SELECT *, {nth} AS nth FROM {different}) AS drawn WHERE nth <= {most}) AS chosen"
     tail = f" GROUP BY {', '.join(keys)}" if keys else ""
     return (

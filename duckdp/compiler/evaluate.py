@@ -130,7 +130,8 @@ def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | No
         if output.half_width is not None:
             expr = exprs[output.name]
             width = float(output.half_width[0])
-            unknown = math.isnan(width) or (rows is None and not is_exact(expr))
+            counted = isinstance(expr, Aggregate) and expr.function == "count_listed"  # of no rows: all that it can be
+            unknown = math.isnan(width) or (rows is None and not is_exact(expr) and not counted)
             if not unknown and is_steady(expr):
                 lower, upper = evaluation.range(expr)
                 width = min(float(np.nanmax(output.half_width)), (upper - lower) / 2)

@@ -202,7 +202,8 @@ def is_steady(expr: Expr) -> bool:
     """Whether its error is bounded wherever the values lie: nothing but counts is divided by."""
     match expr:
         case Aggregate():
-            return "stddev" not in aggregate_row(expr).name
+            row = aggregate_row(expr)
+            return "stddev" not in row.name and not (row.of == "distinct" and row.ends is not None)
         case Literal():
             return True
         case Call(arguments=(a, b)) if row_of(expr).role == "quotient":

@@ -167,7 +167,7 @@ def ordered(row: AggregateRow, option: str, argument: Expr, find: Callable[[Expr
         return "domain"
     if not row.plain:
         values = sorted((v for v in values if v != domain.other), key=str)
-    return Aggregate(row.name, _place(argument, values, domain.other), None, argument.kind, option, tuple(values))
+    return Aggregate(row.name, place(argument, values, domain.other), None, argument.kind, option, tuple(values))
 
 
 def _moment(function: str, option: str, argument: Expr) -> Aggregate | str:
@@ -181,7 +181,7 @@ def _moment(function: str, option: str, argument: Expr) -> Aggregate | str:
     return Aggregate(function, counted, None, argument.kind, option)
 
 
-def _place(argument: Expr, values: list[Scalar], other: Scalar) -> Expr:
+def place(argument: Expr, values: list[Scalar], other: Scalar) -> Expr:
     """The place of a value among those of a domain, from 0; of one outside that of the label for others, or NULL."""
     literals = [Literal(v, argument.kind) for v in values if v != other]
     equal = f"eq_{argument.kind.value}"

@@ -13,7 +13,7 @@ Sensitivities (u = rows of a unit that count per group, m = groups of a unit tha
                            groups: l1 = 2 Q, l2^2 = max(2 Q^2, span^2)
     units      1 per group: as cells with u D = 1
     bins       as cells: a row is a corner of the simplex, D in one of the B cells
-    values     ADD_REMOVE  l1 = m u, l2^2 = m u^2           REPLACE  as cells with D = 1
+    values     ADD_REMOVE  l1 = m k, l2^2 = m k^2           REPLACE  as cells with D = 1
     centred    ADD_REMOVE  l1 = m u D, l2^2 = m (u D)^2     REPLACE  l1 = 2 D, l2^2 = 4 D^2
 
 Proof sketch: a unit's contribution to a group lies in u times the row's range (it is scaled or clamped into it, also
@@ -21,9 +21,10 @@ when rows are NULL or filtered: 0 is in the range); it reaches at most m groups;
 one row: it leaves one group and enters another, so l1 and l2^2 of the two contributions add; or it stays in its
 group, where cells change by the difference of two points of the simplex (l1 <= 2 D, l2^2 <= 2 D^2) and sums by span.
 
-values: of each unit at most u different values count in a group, chosen by a keyed hash from its own, in at most m
-groups; the released number is that of the union. Without a unit the union loses at most the u values that were its own
-alone, and no other unit's choice moves: |A_1 + ... + A_n| - |A_2 + ... + A_n| <= |A_1| <= u. It is no sum over units.
+values: of each unit at most k different values count in a group, chosen by a keyed hash from its own, in at most m
+groups (k = u, or how many values there are by declarations, if that is less: what is printed takes no more); the
+released number is that of the union. Without a unit the union loses at most the k values that were its own alone, and
+no other unit's choice moves: |A_1 + ... + A_n| - |A_2 + ... + A_n| <= |A_1| <= k. It is no sum over units.
 
 centred: where one measure tells how many rows there are, the average of another argument that is never NULL needs no
 count of its own. Of a row 2 u - 1 is added, u its place between the bounds, in D steps: a number in [-D, D]. A unit
@@ -44,6 +45,7 @@ from duckdp.compiler.aggregates import aggregate_row
 from duckdp.compiler.binned import bins_of
 from duckdp.compiler.expression import Aggregate, Expr, show
 from duckdp.compiler.facts import facts
+from duckdp.compiler.listed_values import most_values
 from duckdp.compiler.shifts import shift_between, unshifted
 from duckdp.core.types import Neighbours, Sensitivity
 from duckdp.errors import ParameterError
@@ -69,7 +71,7 @@ class Measure:
         filter: FILTER condition, or None.
         degree: of the cells; of bins one less than how many there are; of a centred sum 1.
         null_cell: a further cell counts rows whose argument is NULL.
-        lower, upper: clamp of the argument.
+        lower, upper: clamp of the argument; of values how many there may be, if that is known.
         bits: grid of 2**bits steps: per row (cells) or per unit of the argument (sum); may be negative.
         largest: Q for "sum", steps of one row otherwise.
         fixed_total: the last cell is public minus the others (REPLACE with a public count).
@@ -228,7 +230,7 @@ def bound_measure(
     Raises:
         ParameterError: P107, row_cap and epsilon leave no room for a grid.
     """
-    rows = 1 if table.unit_key is None or measure.kind == "units" else table.max_rows
+    rows = 1 if table.unit_key is None or measure.kind == "units" else rows_that_count(measure, table)
     replacing = neighbours is Neighbours.REPLACE
     measure = _set_grid(measure, table.row_cap, rows * groups * (2 if replacing else 1), epsilon)
     nullable = measure.argument is not None and facts(measure.argument).nullable
@@ -249,6 +251,11 @@ def bound_measure(
     return replace(measure, sensitivity=Sensitivity(l1=2 * d, l2_squared=2 * d * d, linf=d))
 
 
+def rows_that_count(measure: Measure, table: Table) -> int:
+    """How many rows of a unit count in a group: max_rows; of different values no more than there are."""
+    return int(min(table.max_rows, max(measure.upper, 1))) if measure.kind == "values" else table.max_rows
+
+
 def sum_range(measure: Measure) -> tuple[int, int]:
     """Least and largest value of a row in grid steps (kind "sum"): whole, and each the value of a double."""
     return math.floor(measure.lower * measure.steps), math.ceil(measure.upper * measure.steps)
@@ -258,7 +265,11 @@ def _apart(aggregate: Aggregate) -> Measure:
     """The measure of an aggregate that shares its own with none of another kind."""
     assert aggregate.argument is not None
     if aggregate_row(aggregate).alone == "values":
-        return Measure(kind="values", argument=aggregate.argument, filter=aggregate.filter)
+        most = most_values(aggregate.argument)
+        span = (-math.inf, math.inf) if most is None else (0.0, float(most))
+        return Measure(
+            kind="values", argument=aggregate.argument, filter=aggregate.filter, lower=span[0], upper=span[1]
+        )
     known = facts(aggregate.argument)
     count, lower, upper = bins_of(known.interval.lower, known.interval.upper, whole=known.integral)
     return Measure(

@@ -19,6 +19,7 @@ from duckdp.catalog.table import MAX_DOMAIN, dump_table
 from duckdp.compiler.expression import Aggregate, show, walk
 from duckdp.compiler.importance import importances, split_weight
 from duckdp.compiler.known import counts_nothing, is_zero
+from duckdp.compiler.listed_values import with_listed
 from duckdp.compiler.measures import Measure, bound_measure, choose_measures
 from duckdp.compiler.query import Query
 from duckdp.compiler.relations.relation import Relation
@@ -152,6 +153,7 @@ def make_plan(
     open_keys = _require_keys(query, delta_atto if not nothing else 1) and not nothing
     unit_is_row = query.table.unit_key is None
     groups = _groups(query, size)
+    query = with_listed(query, epsilon=epsilon_nano * 1e-9, groups=groups, size=size)
     everyone = query.where is None and not query.keys and query.table.filter is None and unit_is_row
     everyone = everyone and not isinstance(query.table, Relation)  # which rows have a match is not public
     chosen = choose_measures(
