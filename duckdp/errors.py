@@ -95,6 +95,9 @@ CODES: dict[str, str] = {
     "E102": "the query was interrupted; its charge stays, and asking the same again (not fresh) costs nothing; "
     "three attempts may read the data",
     "E103": "the question to an interactive release was interrupted; the release goes on, and asking again is free",
+    "E104": "memory ran out while rows were read, or the disk for what memory does not hold; asking the same again "
+    "(not fresh) costs nothing, and three attempts may read the data, so let the owner give more first: memory= when "
+    "the data set is opened, room for temporary files, in Spark spark.duckdp.memory and memory of its processes",
     "N101": "the solver did not reach an answer",
     "N102": "the function is not finite on the nodes",
     "X101": "an internal invariant does not hold",

@@ -15,7 +15,10 @@ def laundered(error: BaseException, charge: int, interrupted: str = "E102") -> D
         charge: of the release.
         interrupted: code of an interrupt.
     """
+    ran_out = isinstance(error, MemoryError)
     told = without_past(error, f"the release of charge {charge} failed; the charge stays spent.")
     if isinstance(error, KeyboardInterrupt) or told.code == "E102":
         return ExecutionError(interrupted, charge)
+    if ran_out:  # of Python: rows that are added up here; of DuckDB the engine says it
+        return ExecutionError("E104", charge)
     return told

@@ -22,6 +22,7 @@ from duckdp.compiler.printing import Parameters, print_column, quote
 from duckdp.core.watch import Tell
 from duckdp.errors import CatalogError
 from duckdp.process.attempt import attempt
+from duckdp.vault.exhausted import ran_out
 from duckdp.vault.source import BELIEVING, Source
 
 TOGETHER = 16  # columns of one pass; further columns are another pass, over other parts of the files
@@ -84,6 +85,8 @@ def _decodes(
         items.append(f"system.main.count(*) FILTER (WHERE {wrong})")
     place = ".".join(quote(part) for part in relation)
     rows, message = attempt(con, f"SELECT {', '.join(items)} FROM {place} AS base", told)
+    if ran_out(message):
+        raise too_large(relation[2])
     return message is None and not (flags and rows[0][-1])
 
 
@@ -98,6 +101,13 @@ def probes(raw: RawColumn) -> list[str]:
         if kind[0] is Kind.TEXT:  # the whole text, of which the column above is the beginning
             found.append(f"system.main.decode(system.main.encode(CAST({name} AS VARCHAR)))")
     return found
+
+
+def too_large(table: str) -> CatalogError:
+    """The error for a source whose reading took more memory, or disk, than there is."""
+    rule = "could not be read in full: memory ran out, or the disk for what memory does not hold. Give more: "
+    way = "memory= at the opening, room for temporary files, in Spark spark.duckdp.memory and memory of its processes."
+    return CatalogError("C108", f'"{table}" {rule}{way}', table=table)
 
 
 def refusal(table: str, column: str | None) -> CatalogError:

@@ -25,6 +25,7 @@ from duckdp.process.ending import Ending, close_busy
 from duckdp.process.folders import Folder
 from duckdp.process.forks import Home, closed, keep
 from duckdp.vault.decoding import read_in_full
+from duckdp.vault.exhausted import ran_out
 from duckdp.vault.parsed import Parsed
 from duckdp.vault.shared_reads import SharedReads
 from duckdp.vault.source import Source
@@ -143,7 +144,7 @@ class Engine:
             Exact rows, for the mechanism alone; at most ``query.rows``.
 
         Raises:
-            ExecutionError: E101 the engine failed, E102 interrupted; the charge stays.
+            ExecutionError: E101 the engine failed, E102 interrupted, E104 memory ran out; the charge stays.
         """
         if not isinstance(charge, Charge):
             raise InternalError("a private read needs a charge")
@@ -170,7 +171,8 @@ class Engine:
         except (KeyboardInterrupt, duckdb.InterruptException, StoppedError):
             failed = "E102"
         except Exception as error:  # noqa: BLE001 - engine and conversion errors alike may quote rows
-            failed = "E102" if cursor in self._stopped or str(error) in INTERRUPTED else "E101"
+            stopped = cursor in self._stopped or str(error) in INTERRUPTED
+            failed = "E102" if stopped else "E104" if ran_out(error) else "E101"
         finally:
             self._ended(cursor)
             if shared is None and not self._home.left:

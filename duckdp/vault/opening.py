@@ -11,6 +11,7 @@ from duckdp.vault.source import Source
 from duckdp.vault.spark_source import SparkSource, SparkTables, addressed, is_spark
 
 UNITS = {"M": 10**6, "G": 10**9, "T": 10**12}  # bytes, at least: MiB are a little more
+TASK_MEMORY = "spark.duckdp.memory"  # setting of a session of Spark: of the DuckDB of each task
 LEAST_MEMORY = 200 * 10**6  # bytes; what DuckDB's operators hold at once at 10^7 rows, measured
 
 
@@ -50,11 +51,20 @@ def engine_for(data: object, *, snapshot: bool, memory: str | None = None) -> En
     with importing():
         from duckdp.vault.spark_engine import SparkEngine
 
-    return SparkEngine(SparkSource(data))
+    source = SparkSource(data)
+    try:
+        return SparkEngine(source, memory=_size(source.setting(TASK_MEMORY), TASK_MEMORY))
+    except BaseException:
+        source.close()  # a session that was begun for it
+        raise
 
 
-def _size(memory: str | None) -> str | None:
+def _size(memory: str | None, name: str = "memory") -> str | None:
     """A limit of memory as DuckDB reads it; less than the least would end its statements.
+
+    Args:
+        memory: as the owner says it.
+        name: of the argument or setting.
 
     Raises:
         ParameterError: P107.
@@ -63,5 +73,5 @@ def _size(memory: str | None) -> str | None:
         return None
     found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?) ?([MGT])i?B", memory.strip(), re.IGNORECASE | re.ASCII)
     if found is None or float(found[1]) * UNITS[found[2].upper()] < LEAST_MEMORY:
-        raise ParameterError("P107", "memory", memory, 'must be a size of at least 200MB, for example "4GB".')
+        raise ParameterError("P107", name, memory, 'must be a size of at least 200MB, for example "4GB".')
     return memory.strip()

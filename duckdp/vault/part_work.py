@@ -1,8 +1,9 @@
 """What a worker of a cluster does: one part of the rows, as Arrow batches, to what a private read gives on it.
 
 This file travels to the workers as it stands here (:mod:`duckdp.vault.spark_parts`), which have DuckDB and PyArrow and
-need nothing else of ours. So it imports nothing of ours. A part holds its units with all of their rows; that it does
-was decided by a number that each of its rows carries, and is seen to be so before anything is read of it.
+need nothing else of ours. So it imports nothing of ours but :mod:`duckdp.vault.exhausted`, which travels with it. A
+part holds its units with all of their rows; that it does was decided by a number that each of its rows carries, and is
+seen to be so before anything is read of it.
 
 Nothing that fails here says why: DuckDB's words may quote rows, and a worker's words reach logs.
 """
@@ -21,8 +22,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute
 
+from duckdp.vault.exhausted import RAN_OUT, ran_out
+
 FAILED = "a private read failed on a part of the rows"
 TAG, PLACE = "__table", "__part"  # columns beside those of the tables: whose row it is, and in which part it belongs
+MOST_PERCENT = 80  # of a machine's memory, for all of its tasks together: DuckDB's default for one instance
 TOGETHER = 1 << 18  # rows that are copied at once
 ROWS = 10_000  # of a read, that cross at once
 ARRAY_ROWS = 1 << 17  # of one array
@@ -57,7 +61,8 @@ class PartWork:
         catalog: quoted name of the database of the tables.
         tables: those that are read.
         config: of the instance.
-        memory: of the instance, as DuckDB says it ("2GB"); empty: its default.
+        memory: of the instance, as DuckDB says it ("2GB"); empty: its default, divided by the processors there are,
+            each of which may have a task.
         version: of DuckDB, which gives the same figures only if it is the same everywhere.
         placed: rows carry the number of their part.
     """
@@ -80,14 +85,14 @@ def part_reader(work: PartWork) -> Callable[[Batches], Batches]:
     """The read as a function of a part's batches, for a task of Spark; it gives batches of :data:`RESULT`."""
 
     def read(batches: Batches) -> Batches:
-        failed = False
+        failed: str | None = None
         try:
             part = _number_of_task()
             yield from packed(read_part(work, batches, part), part)
-        except Exception:  # noqa: BLE001 - whatever it is may quote rows
-            failed = True
-        if failed:
-            raise RuntimeError(FAILED)
+        except Exception as error:  # noqa: BLE001 - whatever it is may quote rows
+            failed = RAN_OUT if ran_out(error) else FAILED
+        if failed is not None:
+            raise RuntimeError(failed)
 
     return read
 
@@ -96,16 +101,16 @@ def text_reader(work: PartWork) -> Callable[[Batches], Batches]:
     """A read of texts as a function of a part's batches, for a task of Spark; it gives batches of columns of text."""
 
     def read(batches: Batches) -> Batches:
-        failed = False
+        failed: str | None = None
         try:
             for rows in read_part(work, batches, _number_of_task()):
                 yield pa.RecordBatch.from_arrays(
                     [pa.array(c, pa.string()) for c in zip(*rows, strict=True)], ["k", "v"]
                 )
-        except Exception:  # noqa: BLE001
-            failed = True
-        if failed:
-            raise RuntimeError(FAILED)
+        except Exception as error:  # noqa: BLE001
+            failed = RAN_OUT if ran_out(error) else FAILED
+        if failed is not None:
+            raise RuntimeError(failed)
 
     return read
 
@@ -130,9 +135,8 @@ def read_part(work: PartWork, batches: Iterator[pa.RecordBatch], part: int) -> I
     if duckdb.__version__ != work.version:
         raise RuntimeError(FAILED)
     folder = tempfile.mkdtemp(prefix="duckdp-", dir=spill_folder(part))
-    config = {**work.config, "threads": 1, "temp_directory": folder}
-    if work.memory:
-        config["memory_limit"] = work.memory
+    memory = work.memory or f"{max(MOST_PERCENT // (os.cpu_count() or 1), 1)}%"
+    config = {**work.config, "threads": 1, "temp_directory": folder, "memory_limit": memory}
     con = duckdb.connect(":memory:", config=config)
     try:
         con.execute(f"ATTACH ':memory:' AS {work.catalog}")

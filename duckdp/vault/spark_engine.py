@@ -32,8 +32,9 @@ from duckdp.core.task import Charged, reads_all_rows
 from duckdp.core.watch import Tell, asker
 from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError
 from duckdp.ledger import Charge
-from duckdp.vault.decoding import READING, probes, refusal
+from duckdp.vault.decoding import READING, probes, refusal, too_large
 from duckdp.vault.engine import CONFIG, Engine, StoppedError, require_few
+from duckdp.vault.exhausted import spark_ran_out
 from duckdp.vault.part_work import Given, PartWork, part_reader, read_part, text_reader, unpacked
 from duckdp.vault.spark_parts import (
     Owner,
@@ -52,7 +53,6 @@ from duckdp.vault.spark_plans import is_cached
 from duckdp.vault.spark_source import UNKNOWN, SparkSource
 
 MOST_PUBLIC = 256 * 2**20  # bytes of a public table, which goes to every part
-MEMORY = "spark.duckdp.memory"  # of the DuckDB of a task; set on the session by the owner
 OF_ALL = "this figure is of all rows together"
 WAY = "Quantiles come from a tree of counts there: dp_quantiles(..., method := 'tree')."
 
@@ -85,7 +85,8 @@ class SparkEngine(Engine):
     source: SparkSource
     parts_only = True
 
-    def __init__(self, source: SparkSource) -> None:
+    def __init__(self, source: SparkSource, *, memory: str | None = None) -> None:
+        self._memory = memory or ""  # of the DuckDB of each task
         self._public: set[Place] = set()
         self._planned: dict[int, tuple[Table, ...]] = {}  # by charge
         travelling()
@@ -140,8 +141,8 @@ class SparkEngine(Engine):
             raise
         except (KeyboardInterrupt, StoppedError):
             failed = "E102"
-        except Exception:  # noqa: BLE001 - of Spark and DuckDB, whose words may quote rows
-            failed = "E102" if job in self._stopped else "E101"
+        except Exception as error:  # noqa: BLE001 - of Spark and DuckDB, whose words may quote rows
+            failed = "E102" if job in self._stopped else "E104" if spark_ran_out(error) else "E101"
         finally:
             self._ended(job)
             job.interrupt()  # what is still under way of it
@@ -205,7 +206,7 @@ class SparkEngine(Engine):
             catalog=quote(self.source.catalog),
             tables=tables,
             config=dict(CONFIG),
-            memory=str(self.source.session.sparkContext.getConf().get(MEMORY, "")),
+            memory=self._memory,
             version=duckdb.__version__,
             placed=placed,
         )
@@ -314,9 +315,11 @@ class SparkEngine(Engine):
             self._collected(frame, work, job)
         except KeyboardInterrupt:
             raise
-        except Exception:  # noqa: BLE001 - of Spark and DuckDB, whose words may quote rows
+        except Exception as error:  # noqa: BLE001 - of Spark and DuckDB, whose words may quote rows
             if job in self._stopped:
                 raise KeyboardInterrupt from None
+            if spark_ran_out(error):
+                raise too_large(relation[2]) from None
             return False
         finally:
             self._ended(job)

@@ -22,7 +22,7 @@ from typing import Any
 from duckdp.catalog.table import Table
 from duckdp.compiler.printing import quote
 from duckdp.errors import QueryError
-from duckdp.vault import part_work
+from duckdp.vault import exhausted, part_work
 from duckdp.vault.part_work import PLACE, TAG
 
 ROWS_OF_A_PART = 1_000_000  # about, by what is declared; measured: docs/scale.md
@@ -129,6 +129,7 @@ def travelling() -> None:
     from pyspark import cloudpickle
 
     cloudpickle.register_pickle_by_value(part_work)
+    cloudpickle.register_pickle_by_value(exhausted)
 
 
 def cut(

@@ -182,6 +182,10 @@ class SparkSource(Source):
                 parts.append(self._contents(relation, [c.name for c in columns if c.type != UNKNOWN]))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
+    def setting(self, name: str) -> str | None:
+        """What the owner's session says of a setting; None where it says nothing."""
+        return self._owners.conf.get(name, None)  # type: ignore[no-any-return]
+
     def stamp(self) -> tuple[tuple[int, ...], ...]:
         """Which files there are, their sizes and times, and what is cached; looked at before each charge.
 
