@@ -161,3 +161,45 @@ def test_broken_twin_that_looks_at_the_columns_alone(
         with _opened(tmp_path / name) as curator:
             curator.refresh(reason="changed")
             assert "answered" in _codes(curator)
+
+
+def changed_while_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> duckdp.Curator:
+    """A curator of two Parquet files, the rows of one of which are moved to the other in the middle of each read."""
+    for name in "ab":
+        duckdb.sql("SELECT i::INT AS x FROM range(100) AS r(i)").write_parquet(str(tmp_path / f"{name}.parquet"))
+    curator = duckdp.open({"t": str(tmp_path / "*.parquet")}, ledger=str(tmp_path / "t.ledger"))
+    curator.protect("t", row_cap=1000, bounds={"x": (0, 100)})
+    curator.budget(epsilon=50)
+    curator.grant("ana", epsilon=50)
+    execute = curator.engine._parsed.execute
+
+    def moving(*given: object) -> object:
+        result = execute(*given)  # type: ignore[arg-type]
+        shutil.copy(tmp_path / "a.parquet", tmp_path / "b.parquet")
+        return result
+
+    monkeypatch.setattr(curator.engine._parsed, "execute", moving)
+    return curator
+
+
+def test_a_source_that_changes_while_it_is_read_gives_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that is moved from file to file meanwhile may be read twice; the charge stays."""
+    with changed_while_read(tmp_path, monkeypatch) as curator:
+        ana = curator.session("ana")
+        with pytest.raises(ExecutionError, match=r"C104: .* Charge 1 stays spent\."):
+            ana.sql("SELECT sum(x) FROM t", epsilon=1)
+        assert [charge.state for charge in curator.ledger.charges()] == ["failed"]
+        monkeypatch.undo()
+        with pytest.raises(CatalogError, match="C104"):  # before a charge
+            ana.sql("SELECT sum(x) FROM t", epsilon=1)
+        curator.refresh(reason="moved")
+        assert ana.sql("SELECT sum(x) FROM t", epsilon=1).rows()
+
+
+def test_who_looks_before_the_charge_alone_reads_it_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broken twin."""
+    with changed_while_read(tmp_path, monkeypatch) as curator:
+        monkeypatch.setattr(curator.engine, "_require_unchanged", lambda *_: None)
+        assert curator.session("ana").sql("SELECT sum(x) FROM t", epsilon=1).rows()

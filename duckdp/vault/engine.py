@@ -144,7 +144,8 @@ class Engine:
             Exact rows, for the mechanism alone; at most ``query.rows``.
 
         Raises:
-            ExecutionError: E101 the engine failed, E102 interrupted, E104 memory ran out; the charge stays.
+            ExecutionError: E101 the engine failed, E102 interrupted, E104 memory ran out, C104 the source changed while
+                it was read; the charge stays.
         """
         if not isinstance(charge, Charge):
             raise InternalError("a private read needs a charge")
@@ -152,20 +153,21 @@ class Engine:
         shared = self._shared.get(charge.id) if query.kept else None
         cursor = self.schema_cursor() if shared is None else shared.cursor
         self._running[cursor] = asker()
-        crossed = 0
+        crossed, stamp = 0, self.stamp
         try:
             self._go_on(cursor)
             if query.arrays:
                 require_few(1, query.rows)
                 yield from read_batches(cursor, query)
-                return
-            sql, parameters = (query.sql, list(query.parameters)) if shared is None else shared.prepare(query)
-            result = self._parsed.execute(cursor, sql, parameters)
-            while rows := result.fetchmany(BATCH):
-                self._go_on(cursor)
-                crossed += len(rows)
-                require_few(crossed, query.rows)
-                yield from rows
+            else:
+                sql, parameters = (query.sql, list(query.parameters)) if shared is None else shared.prepare(query)
+                result = self._parsed.execute(cursor, sql, parameters)
+                while rows := result.fetchmany(BATCH):
+                    self._go_on(cursor)
+                    crossed += len(rows)
+                    require_few(crossed, query.rows)
+                    yield from rows
+            self._require_unchanged(stamp, charge)
         except DuckDPError:
             raise
         except (KeyboardInterrupt, duckdb.InterruptException, StoppedError):
@@ -290,6 +292,15 @@ class Engine:
                 "C107",
                 "a read did not end when it was interrupted; the source stays locked by this process until it ends.",
             )
+
+    def _require_unchanged(self, stamp: tuple[tuple[int, ...], ...], charge: Charge) -> None:
+        """At the end of a read: what was moved from file to file meanwhile may have been read twice.
+
+        Raises:
+            ExecutionError: C104; the charge stays.
+        """
+        if stamp != self.source.stamp():
+            raise ExecutionError("C104", charge.id)
 
     def _ended(self, work: Work) -> None:
         self._running.pop(work, None)

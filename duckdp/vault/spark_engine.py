@@ -129,7 +129,7 @@ class SparkEngine(Engine):
         failed: str | None = None
         job = Job(self.source.session)
         self._running[job] = asker()
-        crossed = 0
+        crossed, stamp = 0, self.stamp
         try:
             self._go_on(job)
             for row in self._combined(query, self._planned.get(charge.id, ()), job):
@@ -137,6 +137,7 @@ class SparkEngine(Engine):
                 crossed += 1
                 require_few(crossed, None if query.arrays else query.rows)
                 yield row
+            self._require_unchanged(stamp, charge)
         except DuckDPError:
             raise
         except (KeyboardInterrupt, StoppedError):

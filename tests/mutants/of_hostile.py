@@ -170,7 +170,7 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("opening: other tables and triggers", _OPENING, "    if tx.is_altered():\n", "    if False:\n", ("tests/test_ledger_attacks.py::test_tables_that_were_altered_are_refused_at_the_opening",)),
     Mutant("opening: the chain is believed", _OPENING, "        chain.check_recent(tx)\n", "", ("tests/test_ledger_attacks.py",)),
     # ---- what else leaks
-    Mutant("engine: the source's own errors", _ENGINE, """failed = "E102" if cursor in self._stopped or str(error) in INTERRUPTED else "E101\"""", "raise", _T_SECRETS),
+    Mutant("engine: the source's own errors", _ENGINE, """failed = "E102" if stopped else "E104" if ran_out(error) else "E101\"""", "raise", _T_SECRETS),
     Mutant("front: what was withheld hangs on the error", _GUARDED, "            finally:  # a traceback, or whoever holds the error, would show what was withheld\n                found.__context__ = None", "            finally:  # a traceback, or whoever holds the error, would show what was withheld\n                pass", _T_FRONT),
     Mutant("front: files of the machine", _FRONT, '"SET enable_external_access = false", ', "", _T_FRONT),
     Mutant("front: extensions load themselves", _FRONT, '    "autoload_known_extensions": "false",\n    "autoinstall_known_extensions": "false",\n', "", _T_FRONT),

@@ -36,7 +36,7 @@ ORDER: tuple[Mutant, ...] = (
     Mutant("order: as many attempts as one likes", _CHARGES, "MAX_ATTEMPTS = 3  #", "MAX_ATTEMPTS = 3000  #", (f"{_SECRETS}test_three_failures_are_final",)),
     Mutant("order: a charge that is entered as another one", _CHARGES, '    if (row["analyst"], row["key"]) != (analyst, key):\n', "    if False:\n", ("tests/test_ledger_damage.py::test_a_charge_that_is_entered_as_another_one_is_not_given",)),
     # ---- what is withheld
-    Mutant("withheld: an engine's error is remembered", _ENGINE, '            failed = "E102" if cursor in self._stopped or str(error) in INTERRUPTED else "E101"\n', '            raise ExecutionError("E101", charge.id) from error\n', (f"{_SECRETS}test_what_the_engine_raises_remembers_nothing",)),
+    Mutant("withheld: an engine's error is remembered", _ENGINE, '            failed = "E102" if stopped else "E104" if ran_out(error) else "E101"\n', '            raise ExecutionError("E101", charge.id) from error\n', (f"{_SECRETS}test_what_the_engine_raises_remembers_nothing",)),
     Mutant("withheld: frames and causes of what failed", _ERRORS, "    error.__cause__ = error.__context__ = error.__traceback__ = None\n", "", (f"{_SECRETS}test_an_error_of_ours_is_told_without_its_past",)),
     Mutant("withheld: any error is told", _ERRORS, "return error if isinstance(error, DuckDPError) else InternalError(otherwise)", "return error if isinstance(error, DuckDPError) else InternalError(str(error))", (f"{_SECRETS}test_a_failing_mechanism_tells_nothing",)),
     Mutant("withheld: memories of DuckDB's errors", _GUARDED, "                found.__context__ = None\n", "                pass\n", (f"{_G}test_no_traceback_shows_what_is_withheld",)),
