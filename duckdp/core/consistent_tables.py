@@ -98,25 +98,30 @@ class Marginals:
         return math.fsum(c * c * n * self.variances[place] for c, place, n in self.terms(target))
 
     def estimates(self, tables: Sequence[Floats | None]) -> list[Floats]:
-        """All tables, so that they add up.
+        """All tables, so that they add up; the keys of each are within those of a table that was released.
 
         Args:
             tables: of each set float[n_i for i in the set, ascending]; None where it was not released.
+        """
+        return [self.estimate(target, tables) for target in range(len(self.sets))]
+
+    def estimate(self, target: int, tables: Sequence[Floats | None]) -> Floats:
+        """One of these tables; of the others nothing need be known.
+
+        Args:
+            target: its place; its keys are within those of a table that was released.
+            tables: as of :meth:`estimates`.
         """
         released = {
             place: table.reshape([n if i in own else 1 for i, n in enumerate(self.sizes)])
             for place, (own, table) in enumerate(zip(self.sets, tables, strict=True))
             if table is not None
         }
-        parts = {part: self._part(part, released) for part in self.weights}
-        found = []
-        for keys in self.sets:
-            shape = [n if i in keys else 1 for i, n in enumerate(self.sizes)]
-            made = np.zeros(shape)
-            for part in _below(keys):
-                made = made + parts[part] * (self.size(part) / self.size(keys))
-            found.append(made.reshape([self.sizes[i] for i in sorted(keys)]))
-        return found
+        keys = self.sets[target]
+        made = np.zeros([n if i in keys else 1 for i, n in enumerate(self.sizes)])
+        for part in _below(keys):
+            made = made + self._part(part, released) * (self.size(part) / self.size(keys))
+        return made.reshape([self.sizes[i] for i in sorted(keys)])
 
     def _part(self, part: Keys, released: Mapping[int, Floats]) -> Floats:
         """The estimate of r_A."""

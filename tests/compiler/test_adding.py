@@ -217,6 +217,20 @@ def test_parts_that_are_not_released_cost_nothing_and_are_not_read() -> None:
     assert all(TOLD in p.query.told for p in _plans(ROLLUP, ONE, min_units=3))
 
 
+def test_totals_are_added_up_from_one_of_several_sets_that_share_nothing(con: duckdb.DuckDBPyConnection) -> None:
+    """The total is that of the set with one group; the other set is no part of it. It ended in an error, charged."""
+    text = (
+        "SELECT day IS NULL AS a, paid IS NULL AS b, count(*), sum(day) FROM visits WHERE day > 2 "
+        "GROUP BY GROUPING SETS ((day IS NULL), (paid IS NULL), ())"
+    )
+    plans = _plans(text, table("visits", max_rows=7, max_groups=9))
+    assert [p.derived for p in plans] == [False, False, True]
+    load_data(con, dict(random_data(random.Random(3), wild=True)))
+    payloads = _exact(con, plans)
+    one, _, total = _cells(plans, with_sums(plans, payloads))
+    assert np.abs(one.sum(axis=0) - total).max() < 1e-6 and total.any()
+
+
 def test_sets_whose_laws_would_take_long_stay_apart() -> None:
     """Sets are compared subset by subset, so those of many keys stay apart; small steps are not inverted by angle."""
     names = ", ".join(f"day > {i} AS k{i}" for i in range(8))

@@ -21,6 +21,7 @@ _T_LEAST = ("tests/compiler/test_outer.py::test_values_that_are_declared_have_no
 
 # fmt: off
 OUTER: tuple[Mutant, ...] = (
+    Mutant("added up: of all sets, known or not", _ADDING, "seen.estimate(number, used).transpose", "seen.estimates(used)[number].transpose", _T_ADDING),
     Mutant("series: an alias that is a column is a key", "duckdp/compiler/outer/series.py", "(isinstance(meant, exp.Column) or key.name.lower() in known)", "isinstance(meant, exp.Column)", ("tests/compiler/test_series.py",)),
     Mutant("least: of a public list of values", "duckdp/compiler/outer/least.py", "    if domains.find(expr) is not None:\n        return False\n", "", _T_LEAST),
     Mutant("least: of all rows, whatever FILTER says", _BLOCK, '            base.set("where", exp.Where(this=both))\n', "            pass\n", _T_OUTER),

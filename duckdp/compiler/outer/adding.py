@@ -326,7 +326,7 @@ def _cells(family: Family, plans: Sequence[Plan], payloads: Sequence[str]) -> Ma
             for cell in range(start, start + measure.cells):
                 given = [None if t is None else t[..., cell] for t in tables]
                 used = [t if math.isfinite(v) else None for t, v in zip(given, seen.variances, strict=True)]
-                shown = seen.estimates(used)[number].transpose(np.argsort(family.order[number]))
+                shown = seen.estimate(number, used).transpose(np.argsort(family.order[number]))
                 columns.append(shown.ravel() * measure.steps)
             start += measure.cells
         found[place] = np.stack(columns, axis=1)
