@@ -32,6 +32,7 @@ NOT_THERE = {
     "adversary/test_owners_file.py": FILE,
     "adversary/test_alike.py": "has types that Spark has not (HUGEINT, DECIMAL beyond it, dates before year 1)",
     "adversary/test_memory.py": "measures the one process in which everything is",
+    "adversary/test_out_of_memory.py": "is about the private instance; on Spark: test_spark_memory.py",
     "test_a_replaced_file_is_refused_before_the_charge": CHANGED,
     "test_a_deleted_file_is_refused_before_the_charge": CHANGED,
     "test_schema_drift_is_refused": CHANGED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import duckdp
 from duckdp import owner as owners
 from duckdp.errors import DuckDPError
+from duckdp.vault.spark_engine import SparkEngine
 from tests.spark.clusters import write_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -193,3 +195,31 @@ def test_damaged_rows_are_refused_at_the_opening(spark: Any, tmp_path: Path) -> 
         duckdp.open(spark, tables={"t": path}, ledger=str(tmp_path / "a.ledger"))
     assert caught.value.code == "C108"
     assert "bad" in str(caught.value)
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_source_that_changes_while_it_is_read_gives_no_answer(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: bool
+) -> None:
+    """Rows that are moved from file to file meanwhile may be read twice; who looks before the charge alone answers."""
+    rows = pa.table({"x": [1.0] * 50})
+    path = write_rows(tmp_path / "t", rows, 2)
+    with duckdp.open(spark, tables={"t": path}, ledger=str(tmp_path / "a.ledger")) as curator:
+        curator.protect("t", row_cap=100, bounds={"x": (0, 1)})
+        curator.budget(epsilon=50)
+        curator.grant("ana", epsilon=50)
+        collected = SparkEngine._collected
+
+        def moving(*given: Any) -> Any:
+            found = collected(*given)
+            shutil.copy(f"{path}/0.parquet", f"{path}/1.parquet")
+            return found
+
+        monkeypatch.setattr(SparkEngine, "_collected", moving)
+        if not looks:
+            monkeypatch.setattr(SparkEngine, "_require_unchanged", lambda *_: None)
+            assert curator.session("ana").sql("SELECT sum(x) FROM t", epsilon=5).columns
+            return
+        with pytest.raises(DuckDPError, match=r"C104: .* Charge 1 stays spent"):
+            curator.session("ana").sql("SELECT sum(x) FROM t", epsilon=5)
+        assert [charge.state for charge in curator.ledger.charges()] == ["failed"]
