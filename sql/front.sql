@@ -265,18 +265,18 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_marginals', [
   delta::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
 
 CREATE OR REPLACE MACRO dp_quantiles(t, x, quantiles, epsilon := NULL, groups := NULL, predicate := NULL,
-  intervals := true, method := 'auto', fresh := false)
+  intervals := true, method := 'auto', step := NULL, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_quantiles', [
   t::VARCHAR, x::VARCHAR, CASE WHEN TRY_CAST(quantiles AS VARCHAR[]) IS NULL THEN quantiles::VARCHAR END,
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), groups::VARCHAR, predicate::VARCHAR,
-  intervals::VARCHAR, method::VARCHAR, fresh::VARCHAR], [TRY_CAST(quantiles AS VARCHAR[])]));
+  intervals::VARCHAR, method::VARCHAR, step::VARCHAR, fresh::VARCHAR], [TRY_CAST(quantiles AS VARCHAR[])]));
 
 CREATE OR REPLACE MACRO dp_explain_quantiles(t, x, quantiles, epsilon := NULL, groups := NULL, predicate := NULL,
-  intervals := true, method := 'auto')
+  intervals := true, method := 'auto', step := NULL)
 AS TABLE SELECT * FROM query(__dp_bind('dp_explain_quantiles', [
   t::VARCHAR, x::VARCHAR, CASE WHEN TRY_CAST(quantiles AS VARCHAR[]) IS NULL THEN quantiles::VARCHAR END,
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), groups::VARCHAR, predicate::VARCHAR,
-  intervals::VARCHAR, method::VARCHAR], [TRY_CAST(quantiles AS VARCHAR[])]));
+  intervals::VARCHAR, method::VARCHAR, step::VARCHAR], [TRY_CAST(quantiles AS VARCHAR[])]));
 
 CREATE OR REPLACE MACRO dp_linear_regression(t, target, features, epsilon := NULL, delta := 0, ridge := 0.0,
   groups := NULL, predicate := NULL, fresh := false)

@@ -83,7 +83,7 @@ BAD: Mapping[str, Sequence[str]] = {
     "more": ("['nope(x)']", "[NULL]", "['kurtosis(x)', 'kurtosis(x)']"),
     "epsilon": ("0", "-1", "'nan'", "'inf'", "101", "'1e-9'", "'x'"),
     "delta": ("1", "-0.1", "'nan'", "'inf'", "'x'"),
-    **dict.fromkeys(("threshold", "quantile", "low", "high", "ridge", "tolerance", "time_limit"), _NUMBERS),
+    **dict.fromkeys(("threshold", "quantile", "low", "high", "ridge", "tolerance", "time_limit", "step"), _NUMBERS),
     "error": (*_NUMBERS, "0", "-1"),
     **dict.fromkeys(("hits", "rounds", "size", "bins", "blocks", "moves", "k", "most", "rows", "min_units"), _COUNTS),
     **dict.fromkeys(("degree", "smoothness", "interactions"), _COUNTS),

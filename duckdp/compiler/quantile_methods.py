@@ -8,7 +8,8 @@
 
 They are means of distances, in rows, between the rank that is wanted and the one that a value has. On the last figure
 of a question nobody can rely: it is far larger where values leave a gap. "auto" takes the least of the first two; the
-third is above the first at every epsilon (4 to 25 times at epsilon 1 to 0.1), so it is taken only by name.
+third is above the first at every epsilon (4 to 25 times at epsilon 1 to 0.1), so it is taken only by name. A step that
+the caller names has a way of its own (quantile_steps).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from duckdp.compiler.expression import Expr
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
 from duckdp.compiler.quantile_rows import plan_rows, read_quantiles
+from duckdp.compiler.quantile_steps import StepQuantileTask, plan_step_quantile
 from duckdp.compiler.quantile_tree import TreeQuantilesTask, plan_tree
 from duckdp.compiler.query import Key
 from duckdp.core.types import Loss, Neighbours
@@ -73,7 +75,7 @@ class SmoothOne:
         return [[Estimate(value=json.loads(payload)["value"])]]
 
 
-Plan = QuantilesTask | TreeQuantilesTask | SmoothOne
+Plan = QuantilesTask | TreeQuantilesTask | StepQuantileTask | SmoothOne
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,17 +104,25 @@ def choose(
     neighbours: Neighbours,
     intervals: bool,
     method: str,
+    step: float | None = None,
     parts_only: bool = False,
 ) -> Choice:
     """Plan quantiles of a bounded numeric column by a method, or by the one with the least predicted error.
 
-    Where reads are made on parts of the rows (``parts_only``), "auto" takes the tree, whose counts add up.
+    A step makes candidates of its multiples, from which one quantile is chosen. Where reads are made on parts of the
+    rows (``parts_only``), "auto" takes the tree, whose counts add up.
 
     Raises:
         CatalogError: C102. QueryError: Q203, Q401. ParameterError: P1xx.
     """
     if method not in METHODS:
         raise ParameterError("P107", "method", method, "must be auto, exponential, tree or smooth.")
+    if step is not None:
+        if method != "auto" or intervals:
+            rule = "has a way of its own, without an interval. Leave method out, and say intervals := false."
+            raise ParameterError("P107", "step", step, rule)
+        terms = {"step": step, "epsilon_nano": epsilon_nano, "neighbours": neighbours}
+        return Choice(plan=plan_step_quantile(table, name, quantiles, where, keys, **terms))  # type: ignore[arg-type]
     if method == "smooth":
         return Choice(plan=_smooth(table, name, quantiles, where, keys, epsilon_nano, neighbours, intervals=intervals))
     if method == "tree" or (method == "auto" and parts_only):

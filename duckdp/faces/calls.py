@@ -285,6 +285,7 @@ class Calls(SparseCalls, BlockCalls, StatisticCalls):
         predicate: str | None = None,
         intervals: bool = True,
         method: str = "auto",
+        step: float | None = None,
         fresh: bool = False,
     ) -> Result:
         """Several quantiles of a column at once, the least and the largest value among them if asked, in each group."""
@@ -302,6 +303,7 @@ class Calls(SparseCalls, BlockCalls, StatisticCalls):
         predicate: str | None = None,
         intervals: bool = True,
         method: str = "auto",
+        step: float | None = None,
     ) -> Result:
         """What :meth:`quantiles` would do and cost; free."""
         return self._ask("dp_explain_quantiles", locals())

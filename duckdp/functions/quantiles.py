@@ -15,7 +15,7 @@ from duckdp.compiler.quantile_rows import read_quantiles
 from duckdp.compiler.quantile_tree import TreeQuantilesTask
 from duckdp.compiler.query import Key
 from duckdp.core.types import parse_epsilon
-from duckdp.functions.kinds import CHOICE, ColumnName, Epsilon, Flag, Fresh, Keys, Numbers, Predicate, TableName
+from duckdp.functions.kinds import CHOICE, ColumnName, Epsilon, Flag, Fresh, Keys, Number, Numbers, Predicate, TableName
 from duckdp.functions.planned import Planned, predicate_text, read_where, with_errors
 from duckdp.functions.public_groups import grouping_text, key_columns, read_public_keys
 from duckdp.functions.spec import Explained, argument, dp_function, option
@@ -40,6 +40,7 @@ class Quantiles(Explained):
     predicate: Predicate | None = option(None)
     intervals: Flag = option(True, about="whether half of epsilon buys an interval for each; from a tree it is free")
     method: Method = option("auto", about="how: the one with the least predicted error, or the one that is named")
+    step: Number | None = option(None, about="one quantile is chosen from the multiples of it, without an interval")
     fresh: Fresh = option(False, explained=False)
 
     def plan(self, desk: Desk) -> Planned:
@@ -106,6 +107,7 @@ class Quantiles(Explained):
             neighbours=desk.neighbours,
             intervals=self.intervals,
             method=self.method,
+            step=self.step,
             parts_only=desk.parts_only,
         )
 

@@ -15,6 +15,8 @@ _T, _T_LAW = ("tests/test_quantiles.py",), ("tests/mechanisms/test_quantiles.py"
 _T_MEASURE = ("tests/mechanisms/test_cell_measure.py",)
 _TREE, _TREE_TASK = "duckdp/mechanisms/tree_quantiles.py", "duckdp/compiler/quantile_tree.py"
 _T_TREE = ("tests/mechanisms/test_tree_quantiles.py",)
+_STEPS, _STEP_TASK = "duckdp/mechanisms/candidate_quantiles.py", "duckdp/compiler/quantile_steps.py"
+_T_STEPS, _T_STEP_TASK = ("tests/mechanisms/test_candidate_quantiles.py",), ("tests/test_step_quantiles.py",)
 _T_IDENTITIES = ("tests/privacy/test_identities.py",)
 
 # fmt: off
@@ -44,6 +46,13 @@ QUANTILES: tuple[Mutant, ...] = (
     Mutant("tree: noise is drawn anew for who looks again", _TREE, "self._known[level, node] = known", "self._known[node, level] = known", _T_TREE),
     Mutant("tree: draws follow from the ways", _TREE, "laplace_noise(self.draws(len(shares)), self.scale)", "laplace_noise(self.draws(len(shares)) + (len(counts) > 1), self.scale)", _T_TREE),
     Mutant("tree: rows without a value are the least", _TREE_TASK, "if leaf is not None and 0 <= group", "leaf = leaf or 0\n            if 0 <= group", _T),
+    Mutant("candidates: every quantile at the median's rate", _STEPS, "return self.unit * max(a, b - a)", "return self.unit * -(-b // 2)", _T_STEPS),
+    Mutant("candidates: rows of a unit do not count", _STEPS, "return self.unit * max(a, b - a)", "return max(a, b - a)", _T_STEPS),
+    Mutant("candidates: scores that move one way", _STEPS, "epsilon=self.epsilon, linf=self.linf)", "epsilon=self.epsilon, linf=self.linf, monotone=True)", _T_STEPS),
+    Mutant("candidates: replaced units lose half", _STEP_TASK, "self.rows.shared * (2 if self.neighbours is Neighbours.REPLACE else 1)", "self.rows.shared", _T_STEP_TASK),
+    Mutant("candidates: groups of a unit do not count", _STEP_TASK, "self.rows.shared * (2 if", "(2 if", _T_STEP_TASK),
+    Mutant("candidates: the step is not of its identity", _STEP_TASK, "keys, str(rows.step)]", "keys]", _T_IDENTITIES),
+    Mutant("candidates: rows without a value are the least", _STEP_TASK, "if place is not None and 0 <= group", "place = place or 0\n            if 0 <= group", _T_STEP_TASK),
     Mutant("histogram: intervals end at the nearest whole number", "duckdp/functions/distributions.py", "high=math.ceil(noisy + (steps", "high=math.floor(noisy + (steps", ("tests/test_distributions.py",)),
     Mutant("intervals: more for counts than is left", _TASK, "return Fraction(self.epsilon_nano // 4, NANO)", "return Fraction(self.epsilon_nano // 2, NANO)", _T),
     Mutant("intervals: two draws of a part for one", _INTERVALS, "return 1 if quantiles == 1 else 2", "return 1", _T),

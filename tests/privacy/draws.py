@@ -40,6 +40,7 @@ from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.compiler.pricing import Terms
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.quantile_levels import QuantilesTask
+from duckdp.compiler.quantile_steps import StepQuantileTask
 from duckdp.compiler.quantile_tree import TreeQuantilesTask
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.smooth_quantiles import SmoothQuantilesTask
@@ -71,7 +72,7 @@ from tests.privacy.block_tasks import block_vectors, blocks
 from tests.privacy.choices import chosen, hitters, small_database, top_k
 from tests.privacy.clusters import kmeans
 from tests.privacy.pair_moments import bin_counts, count_moments, logistic, pair_moments
-from tests.privacy.quantiles import quantiles, tree_quantiles
+from tests.privacy.quantiles import quantiles, step_quantile, tree_quantiles
 from tests.privacy.smooth_tasks import smooth_quantiles, spanning_tree
 from tests.privacy.thresholds import above, stream, weights, work_of
 from tests.privacy.workloads import workload
@@ -287,6 +288,10 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("several of rows replaced, intervals", lambda: quantiles(ROWS, "age", neighbours=REPLACE, intervals=True)),
         Case("several, in groups", lambda: quantiles(KEYED, "age", keys="sex, smoker, level")),
         Case("several of rows, replaced", lambda: quantiles(ROWS, "income", (0.5, 0.75), neighbours=REPLACE)),
+    ),
+    StepQuantileTask: (
+        Case("candidates", lambda: step_quantile(KEYED, keys="sex, smoker")),
+        Case("candidates, replaced", lambda: step_quantile(ROWS, neighbours=REPLACE)),
     ),
     TreeQuantilesTask: (
         Case("counted quantiles", lambda: tree_quantiles(KEYED)),

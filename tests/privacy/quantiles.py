@@ -8,6 +8,7 @@ from typing import Any
 from duckdp.compiler.grouping import read_keys
 from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
 from duckdp.compiler.quantile_rows import plan_rows
+from duckdp.compiler.quantile_steps import StepQuantileTask, plan_step_quantile
 from duckdp.compiler.quantile_tree import TreeQuantilesTask, plan_tree
 from duckdp.core.types import NANO, Neighbours
 
@@ -35,3 +36,17 @@ def tree_quantiles(
     given = {"epsilon_nano": NANO, "neighbours": Neighbours.ADD_REMOVE, **terms}
     rows, shares = plan_rows(table, name, list(asked), where, () if keys is None else read_keys(keys, table))
     return plan_tree(rows, shares, **given)
+
+
+def step_quantile(
+    table: Any,
+    name: str = "cost",
+    asked: Iterable[float] = (0.2,),
+    keys: str | None = None,
+    where: Any = None,
+    step: float = 500,
+    **terms: Any,
+) -> StepQuantileTask:
+    given = {"epsilon_nano": NANO, "neighbours": Neighbours.ADD_REMOVE, **terms}
+    found = () if keys is None else read_keys(keys, table)
+    return plan_step_quantile(table, name, list(asked), where, found, step=step, **given)

@@ -38,7 +38,7 @@ from tests.privacy.choices import chosen, hitters, small_database, top_k
 from tests.privacy.clusters import kmeans
 from tests.privacy.draws import OPEN, SEVERAL, TASKS, parts
 from tests.privacy.pair_moments import bin_counts, count_moments, logistic, pair_moments
-from tests.privacy.quantiles import quantiles, tree_quantiles
+from tests.privacy.quantiles import quantiles, step_quantile, tree_quantiles
 from tests.privacy.smooth_tasks import smooth_quantiles, spanning_tree
 from tests.privacy.thresholds import above, stream, weights
 from tests.privacy.workloads import workload
@@ -226,6 +226,24 @@ def _tree_quantiles() -> Iterator[Any]:
         {"table": clinic(unit_key=None), "neighbours": REPLACE},
     )
     yield from _varied(make, base, *changes)
+
+
+def _step_quantiles() -> Iterator[Any]:
+    def make(where: str | None, **given: Any) -> Any:
+        return step_quantile(where=_where(where), **given)
+
+    base = {"table": clinic(), "name": "cost", "asked": (0.5,), "keys": None, "where": None, "epsilon_nano": NANO}
+    changes: tuple[dict[str, Any], ...] = (
+        {"name": "age", "step": 10},
+        {"asked": (0.6,)},
+        {"step": 250},
+        {"keys": "sex"},
+        {"where": "smoker"},
+        {"epsilon_nano": NANO + 1},
+        {"table": clinic(unit_key=None)},
+        {"table": clinic(unit_key=None), "neighbours": REPLACE},
+    )
+    yield from _varied(make, {**base, "step": 500}, *changes)
 
 
 def _bounds() -> Iterator[Any]:
@@ -613,6 +631,7 @@ FAMILIES = (
     _quantiles,
     _many_quantiles,
     _tree_quantiles,
+    _step_quantiles,
     _smooth_quantiles,
     _several,
     _trees,

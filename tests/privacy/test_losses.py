@@ -36,6 +36,7 @@ from duckdp.compiler.per_unit import PerUnitTask
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.quantile import QuantileTask
 from duckdp.compiler.quantile_levels import QuantilesTask
+from duckdp.compiler.quantile_steps import StepQuantileTask
 from duckdp.compiler.smooth_quantiles import SmoothQuantilesTask
 from duckdp.compiler.weighted_stream import WeightedStream
 from duckdp.compiler.workload import WorkloadTask
@@ -78,6 +79,7 @@ ELSEWHERE = {
     WorkloadTask,
     NetTask,
     QuantilesTask,
+    StepQuantileTask,
     SmoothQuantilesTask,
     SpanningTreeTask,
 }

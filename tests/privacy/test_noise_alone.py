@@ -27,6 +27,7 @@ from duckdp.compiler.smooth_quantiles import SmoothQuantilesTask
 from duckdp.core.types import Neighbours
 from duckdp.mechanisms import (
     additive,
+    candidate_quantiles,
     cluster_means,
     exponential_quantiles,
     heavy_hitters,
@@ -146,6 +147,7 @@ def held_noise() -> Iterator[Held]:
             (tree, "choose_exponential"),
             (mwem, "choose_exponential"),
             (top_k, "choose_best"),
+            (candidate_quantiles, "choose_best"),
             (top_k, "choose_exponential"),
             (small_database, "choose_exponential"),
             (heavy_hitters, "choose_exponential"),
@@ -192,7 +194,7 @@ def test_every_draw_is_for_one_number_and_the_order_on_the_disk_for_none(case: C
     chosen = (
         getattr(case.make(), "combination", "mean") != "mean"
         or "Choice" in kind
-        or kind in ("QuantilesTask", "HeavyHittersTask")
+        or kind in ("QuantilesTask", "StepQuantileTask", "HeavyHittersTask")
     )
     assert held or chosen  # of which only the places chosen leave
     assert max((figure.met for figure in held), default=1) == 1
