@@ -73,6 +73,45 @@ def test_another_figure_in_the_place_of_one_is_noticed(monkeypatch: pytest.Monke
         assert len(set(both(sql, (), con))) == 2
 
 
+@pytest.mark.parametrize("rows", [500, 200_000])
+def test_reads_of_few_rows_leave_the_optimizer_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """By the declared number of rows; what they read is the same."""
+    read: list[tuple[bool, bool]] = []
+
+    def is_optimized(cursor: duckdb.DuckDBPyConnection) -> bool:
+        return "filter" not in str(cursor.execute("EXPLAIN SELECT 1 WHERE 1 = 0").fetchall()).lower()
+
+    class Compared(Parsed):
+        def execute(
+            self, cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object]
+        ) -> duckdb.DuckDBPyConnection:
+            found = [
+                sorted(map(repr, super(Compared, self).execute(c, sql, parameters).fetchall()))
+                for c in (cursor, cursor.cursor())
+            ]
+            read.append((is_optimized(cursor), found[0] == found[1]))
+            return super().execute(cursor, sql, parameters)
+
+    monkeypatch.setattr("duckdp.vault.engine.Parsed", Compared)
+    source, ledger = make_clinic(tmp_path)
+    with duckdp.open(source, ledger=ledger) as curator:
+        curator.amend("visits", row_cap=rows, reason="as many at most")
+        session = curator.session("ana")
+        for text in ASKED:
+            session.sql(text.format(21), epsilon=0.5)
+    assert [optimized for optimized, _ in read].count(rows > 500) >= len(ASKED) - 1  # one reads an answer of rows
+    assert all(same for _, same in read)
+
+
+def test_a_view_is_optimized_however_few_rows_it_has(tmp_path: Path) -> None:
+    source, ledger = make_clinic(tmp_path)
+    with duckdb.connect(source) as con:
+        con.execute("CREATE VIEW seen AS FROM visits")
+    with duckdp.open(source, ledger=ledger) as curator:
+        stored = curator.session("ana").desk._data.engine._stored
+        assert ("src", "main", "visits") in stored and ("src", "main", "seen") not in stored
+
+
 def test_figures_alone_become_parameters() -> None:
     kept = """SELECT "a1e0", '1e0', 'it''s 2e0', x1e0, t."3e0", 12, 1.5, $1, DATE '2020-01-01', 1e999 FROM t"""
     assert without_figures(kept, 1) == (kept, [])

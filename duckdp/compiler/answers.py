@@ -10,9 +10,16 @@ from duckdp.result import Estimate, Result, ResultColumn
 UNDEFINED = "undefined: the noisy count is too small"
 
 
-def answer_columns(plan: Plan, payload: str) -> list[ResultColumn]:
-    """Columns of a SELECT's answer, every released number with its error and what must be known of it."""
+def answer_columns(plan: Plan, payload: str, *, bars: bool = True) -> list[ResultColumn]:
+    """Columns of a SELECT's answer, every released number with its error and what must be known of it.
+
+    Without ``bars`` values alone, for whoever asked for no intervals.
+    """
     exprs = [o.expr for o in plan.query.outputs]
+    if not bars:
+        return [
+            ResultColumn(name=c.name, type=duckdb_type(c), values=c.values) for c in evaluate(plan, payload, bars=False)
+        ]
     return [_column(found, output_note(plan, expr)) for found, expr in zip(evaluate(plan, payload), exprs, strict=True)]
 
 

@@ -28,9 +28,13 @@ from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.printing import UNIT, Parameters, number, print_expr, print_literal, print_rows, quote
 from duckdp.compiler.query import Key, Query
+from duckdp.compiler.relations.relation import Relation
 from duckdp.core.reads import Add, AddByKey, OfAllRows, Parts, PrivateQuery
 
 OPEN_RANGE = 9e18  # whole numbers that a BIGINT result can show
+# Rows up to which a read takes less time without DuckDB's optimizer (2026-11-27, counts, groups, three measures: .6 of
+# the time at 500 rows, .8 at 20,000, 1.0 at 200,000, 1.2 at 1,000,000).
+FEW_ROWS = 100_000
 
 
 def emit(plan: Plan, salt: int) -> PrivateQuery:
@@ -63,6 +67,18 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
         parameters=tuple(parameters.values),
         rows=plan.domain_size,
         parts=_parts(plan, len(keys), ordered=is_open),
+        few=plan.query.table.relation if _is_few(plan) else None,
+    )
+
+
+def _is_few(plan: Plan) -> bool:
+    """Whether one table of few rows is read in a few plain steps: joins and what is counted apart want an optimizer."""
+    table = plan.query.table
+    return (
+        not isinstance(table, Relation)
+        and table.link is None
+        and table.row_cap <= FEW_ROWS
+        and all(measure.kind != "values" for measure in plan.measures)
     )
 
 

@@ -63,17 +63,20 @@ class OutputColumn:
     exact_interval: bool = True
 
 
-def evaluate(plan: Plan, payload: str) -> list[OutputColumn]:
+def evaluate(plan: Plan, payload: str, *, bars: bool = True) -> list[OutputColumn]:
     """Answer a plan from a released payload.
 
     Args:
         plan: of the statement.
         payload: JSON of compiler/release.py.
+        bars: whether error bars are wanted too; values are the same without.
 
     Returns:
         Columns in the statement's order, rows after HAVING, ORDER BY, OFFSET and LIMIT.
     """
-    return _Evaluation(plan, payload).columns()
+    evaluation = _Evaluation(plan, payload)
+    evaluation.wants_bars = bars
+    return evaluation.columns()
 
 
 def known_payload(plan: Plan) -> str:
@@ -162,6 +165,7 @@ class Shape(NamedTuple):
 
 class _Evaluation:
     margin = 0.0  # of the public range, by which it is taken wider: intervals at its ends are then whole
+    wants_bars = True
 
     def __init__(self, plan: Plan, payload: str, keys: list[list[Scalar]] | None = None) -> None:
         raw = json.loads(payload)
@@ -277,6 +281,9 @@ class _Evaluation:
         bars = self.bars
         gradient = bars.by_noise(vector.gradient)
         undefined = ~np.isfinite(vector.value) | ~np.isfinite(gradient).all(axis=0)
+        if not self.wants_bars:
+            values = self._values(vector, *self.range(expr), undefined, integral=integral)
+            return OutputColumn(name=name, kind=kind, integral=integral, values=values)
         gradient = np.where(undefined, 0.0, gradient)
         error = linear_standard_error(gradient, bars.noises) if bars.noises else np.zeros(self.n)
         lower, upper = self.range(expr)
@@ -285,13 +292,11 @@ class _Evaluation:
         low, high = (np.where(undefined, np.nan, e) for e in bars.ends(expr, vector.value, gradient, lower, upper))
         if reads_bins(expr):
             error = (high - low) / (2 * NORMAL_95)
-        shown = np.clip(vector.value, lower, upper)
-        pairs = zip(shown.tolist(), undefined.tolist(), strict=True)
         return OutputColumn(
             name=name,
             kind=kind,
             integral=integral,
-            values=[None if bad else math.floor(v + 0.5) if integral else v for v, bad in pairs],
+            values=self._values(vector, lower, upper, undefined, integral=integral),
             standard_error=np.where(undefined, np.nan, error),
             half_width=(high - low) / 2,
             low=np.clip(low, lower, upper),
@@ -299,6 +304,14 @@ class _Evaluation:
             centre=vector.value,
             exact_interval=isinstance(expr, Aggregate) and aggregate_row(expr).linear,
         )
+
+    @staticmethod
+    def _values(
+        vector: Vector, lower: float, upper: float, undefined: NDArray[np.bool_], *, integral: bool
+    ) -> list[Any]:
+        """As they are shown: within the public range, None where undefined."""
+        pairs = zip(np.clip(vector.value, lower, upper).tolist(), undefined.tolist(), strict=True)
+        return [None if bad else math.floor(v + 0.5) if integral else v for v, bad in pairs]
 
     def range(self, expr: Expr) -> tuple[float, float]:
         """Least and largest value that the true one can have."""

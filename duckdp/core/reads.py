@@ -181,6 +181,8 @@ class PrivateQuery:
         kept: what may be copied once for all reads of a release; ``sql`` does without.
         rest: the same read of these copies; its parameters are the first of ``parameters``.
         rest_count: how many those are.
+        few: the one relation that it reads, in plain steps, where that has so few rows by public figures that DuckDB's
+            optimizer takes longer than it saves; None: it is to be optimized.
     """
 
     sql: str
@@ -191,6 +193,7 @@ class PrivateQuery:
     kept: tuple[Kept, ...] = ()
     rest: str = ""
     rest_count: int = 0
+    few: tuple[str, str, str] | None = None
 
     def combine(self, parts: Sequence[Iterable[Row]]) -> Iterator[Row]:
         """What this read gives on the whole, from what it gave on each part; see :meth:`Parts.combine`."""

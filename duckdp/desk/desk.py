@@ -247,21 +247,23 @@ class Desk(Lookups):
 
     # ---- what follows from a release ----------------------------------------------------------------------------
 
-    def answer(self, plan: Plan, *, statement: str, fresh: bool = False, nonce: str | None = None) -> Result:
-        """A SELECT's answer: charged, stored before, or known without the data."""
+    def answer(
+        self, plan: Plan, *, statement: str, fresh: bool = False, nonce: str | None = None, bars: bool = True
+    ) -> Result:
+        """A SELECT's answer: charged, stored before, or known without the data; without ``bars`` its values alone."""
         if not plan.measures:
             return known_answer(plan, self.remaining_text())
         task = SelectTask(plan=plan)
         done = self.perform(task, table=plan.query.table, statement=statement, fresh=fresh, nonce=nonce)
-        return self.result(plan, done)
+        return self.result(plan, done, bars=bars)
 
-    def result(self, plan: Plan, done: Performed) -> Result:
+    def result(self, plan: Plan, done: Performed, *, bars: bool = True) -> Result:
         """A SELECT's answer from its release."""
         short = len(done.payload) <= MOST_TEXT and is_small(plan.query)
-        key = (id(plan), done.payload) if short else None
+        key = (id(plan), done.payload, bars) if short else None
         # the plan is kept with them, so that no other has its id
         _, columns, notes, caveat = self._answered.recall(
-            key, lambda: (plan, answer_columns(plan, done.payload), plan_notes(plan), plan_caveat(plan))
+            key, lambda: (plan, answer_columns(plan, done.payload, bars=bars), plan_notes(plan), plan_caveat(plan))
         )
         return self.dress([c.copied() for c in columns], plan.loss, done, notes=notes, caveat=caveat)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlglot import exp
@@ -74,6 +74,10 @@ class Lookups:
         if not plan.measures:
             return []
         return self._data.engine.told(SelectTask(plan=plan), self._data.salt, (plan.query.table,))
+
+    def one_look(self) -> AbstractContextManager[None]:
+        """While it lasts, this thread plans by one state of the ledger; what is charged is checked against the last."""
+        return self._data.ledger.one_look()
 
     def require_open(self) -> None:
         """Nothing, while the data set is open in this process.

@@ -107,7 +107,10 @@ class Binder:
         return [[problem]] if found is None else found
 
     def query(self, statement: str, terms: Mapping[str, str]) -> AtOnce | None:
-        """A call of dp_query from its bind to its rows, where its answer crosses as texts; else None: bind it."""
+        """A call of dp_query from its bind to its rows, where its answer crosses as texts; else None.
+
+        Then it is to be bound, or it names no protected table, or is no statement, and DuckDB says what is wrong.
+        """
         began: list[bool] = []
         found, problem = self._laundered(self._query, statement, terms, began)
         return found if problem is None else AtOnce(problem, bool(began), [], [])
@@ -195,11 +198,14 @@ class Binder:
 
     def _query(self, statement: str, terms: Mapping[str, str], began: list[bool]) -> AtOnce | None:
         desk, name = self._open_desk(), "dp_query"
+        if not _names_protected(desk, statement):
+            return None
         arguments = texts_of(name, {**terms, "statement": statement})
         with desk.asking(lambda: describe_texts(name, arguments, ())) as asking:
             _require_short(json.dumps([name, arguments], ensure_ascii=False))
-            desk.require_grant()
-            planned = plan_texts(desk, name, arguments, ())
+            with desk.one_look():
+                desk.require_grant()
+                planned = plan_texts(desk, name, arguments, ())
             if planned.after is not None or not cross_plainly(planned.rows, planned.columns):
                 asking.leave_out()  # it is asked when it is bound
                 return None
@@ -353,6 +359,13 @@ def _cells(answer: Answer) -> int:
 def _text(value: str) -> str:
     """A text as an SQL literal; what cannot be printed is left out."""
     return sql_text("".join(c if c.isprintable() else " " for c in value))
+
+
+def _names_protected(desk: Desk, statement: str) -> bool:
+    try:
+        return desk.names_protected(statement)
+    except QueryError:  # Q101, Q102, Q104
+        return False
 
 
 def _require_short(call: str) -> None:

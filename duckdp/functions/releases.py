@@ -121,7 +121,8 @@ class Select(Explained):
         plan: Plan = found
 
         def run(nonce: str) -> Result:
-            found = desk.answer(plan, statement=self.statement, fresh=self.fresh, nonce=nonce)
+            bars = self.intervals or self.error is not None
+            found = desk.answer(plan, statement=self.statement, fresh=self.fresh, nonce=nonce, bars=bars)
             return self._compared(plan, found)
 
         rows = 1 if not plan.query.keys else domain_size(plan.query)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 from duckdp.arguments import checked_methods
 from duckdp.core.types import AccountantKind, Neighbours
@@ -315,6 +315,10 @@ class Ledger(Granting, Holding, Listings):
             BudgetError: B102, B103, B107.
         """
         self.state_for(analyst)
+
+    def one_look(self) -> AbstractContextManager[None]:
+        """While it lasts, this thread sees the state that it saw first: to plan by. A charge looks again."""
+        return self._store.one_look()
 
     def state_for(self, analyst: str) -> DataSetState:
         """As :meth:`state`, if the analyst may ask now; in one look.

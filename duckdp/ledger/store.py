@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from duckdp.errors import DuckDPError, LedgerError
 from duckdp.ledger import anchor, chain, connections, files, opening, served, served_schema, sessions, verification
@@ -64,6 +65,7 @@ class Store:
         self._home = Home()
         self._writer = Writer(path, partial(_commit, self._place), partial(opening.prepare, path=path))
         self._idle: deque[Open] = deque()
+        self._seen = threading.local()
         self._ending = Ending(self._writer.close, partial(_end_all, self._idle), _use(path))
         weakref.finalize(self, _end_unclosed, self._ending, self._writer)
 
@@ -164,6 +166,9 @@ class Store:
             key: says all that ``work`` depends on, but for the ledger.
             work: its value, which is shared, is never changed.
         """
+        seen = getattr(self._seen, "found", None)
+        if seen is not None and key in seen:
+            return cast("T", seen[key])
         with translated(self.path):
             connection = self._take()
             try:
@@ -173,9 +178,23 @@ class Store:
                     found = connection.remembered()  # of the state that is seen from here on
                     found[key] = work(Tx(connection, held=found))
                 value: T = found[key]
+                if seen is not None:
+                    seen[key] = value
                 return value
             finally:
                 self._give_back(connection)
+
+    @contextmanager
+    def one_look(self) -> Iterator[None]:
+        """While it lasts, :meth:`recall` gives this thread again what it gave before, whoever writes meanwhile.
+
+        For what is planned, which looks at one thing many times: where something is written, it is checked again.
+        """
+        before, self._seen.found = getattr(self._seen, "found", None), {}
+        try:
+            yield
+        finally:
+            self._seen.found = before
 
     def verify(self, tell: Tell) -> Verified:
         """Check all of it, as it stands now; others go on meanwhile.

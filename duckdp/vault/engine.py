@@ -90,11 +90,13 @@ class Engine:
         self._con = self._connect()
         try:
             source.attach(self._con)
+            self._stored = _stored(self._con)
         except BaseException:
             self._con.close()
             self._spill.close()
             raise
         self.stamp = source.stamp()
+        (self._unoptimized,) = self._con.extract_statements("PRAGMA disable_optimizer")  # for one cursor alone
 
     def schema_cursor(self) -> duckdb.DuckDBPyConnection:
         """A cursor for the owner's catalog look-ups; no analyst path reaches it.
@@ -160,6 +162,8 @@ class Engine:
                 require_few(1, query.rows)
                 yield from read_batches(cursor, query)
             else:
+                if query.few in self._stored:
+                    cursor.execute(self._unoptimized)
                 sql, parameters = (query.sql, list(query.parameters)) if shared is None else shared.prepare(query)
                 result = self._parsed.execute(cursor, sql, parameters)
                 while rows := result.fetchmany(BATCH):
@@ -251,7 +255,7 @@ class Engine:
         self._running[fresh] = asker()
         try:
             self.source.attach(fresh)
-            stamp = self.source.stamp()
+            stamp, stored = self.source.stamp(), _stored(fresh)
             self._read(fresh, stamp, tell)
         except BaseException as error:
             fresh.close()
@@ -260,7 +264,7 @@ class Engine:
             raise
         finally:
             self._ended(fresh)
-        old, self._con, self.stamp = self._con, fresh, stamp
+        old, self._con, self.stamp, self._stored = self._con, fresh, stamp, stored
         old.close()
         if self.stopping:  # perhaps after the one before it was closed
             fresh.close()
@@ -324,6 +328,16 @@ class Engine:
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         return keep(duckdb.connect(":memory:", config={**CONFIG, **self._settings, "temp_directory": self._folder}))
+
+
+def _stored(con: duckdb.DuckDBPyConnection) -> frozenset[tuple[str, str, str]]:
+    """Tables whose rows DuckDB keeps. A view, or a scan of other files, wants an optimizer however few it gives."""
+    cursor = keep(con.cursor())
+    try:
+        found = cursor.execute("SELECT database_name, schema_name, table_name FROM system.main.duckdb_tables()")
+        return frozenset(found.fetchall())
+    finally:
+        cursor.close()
 
 
 def read_batches(cursor: duckdb.DuckDBPyConnection, query: PrivateQuery) -> Iterator[tuple[Any, ...]]:

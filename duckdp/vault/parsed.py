@@ -18,8 +18,8 @@ import duckdb
 MOST_KEPT = 64  # statements
 MOST_TEXT = 20_000  # characters of one that is kept
 
-#: Texts and names in quotes, words that a figure ends, and figures.
-_PARTS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[A-Za-z_$.][\w$.]*|(\d+(?:\.\d+)?e[+-]?\d+)(?![\w.])""")
+#: Texts and names in quotes; figures that no word or other figure ends with.
+_PARTS = re.compile(r"""'[^']*'|"[^"]*"|(?<![\w$.])(\d+(?:\.\d+)?e[+-]?\d+)(?![\w.])""")
 
 
 def without_figures(sql: str, given: int) -> tuple[str, list[float]]:
