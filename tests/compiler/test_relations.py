@@ -25,8 +25,10 @@ from tests.relational import (
     broken_claim,
     difference,
     largest_share,
+    load_data,
     plan_of,
     random_data,
+    rows_of,
     tables,
     violation,
 )
@@ -377,6 +379,25 @@ JOINS = "SELECT count(*), sum(cost) FROM visits JOIN labs USING (pid)"
 FULL = "SELECT count(*), count(DISTINCT pid) FROM visits FULL JOIN labs USING (pid)"
 ABSENT = "SELECT count(*) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM labs l WHERE l.pid = v.pid AND ok)"
 SELF = "SELECT sum(a.cost) FROM visits a JOIN visits b ON a.pid = b.pid AND a.day < b.day"
+
+
+def test_a_value_that_stands_for_null_is_not_unique(con: duckdb.DuckDBPyConnection) -> None:
+    """What is unique may be NULL often: read as one value, rows of it met all of a unit's others, without a bound."""
+    text = (
+        "SELECT count(*) FROM labs JOIN (SELECT pid, day FROM visits QUALIFY row_number() OVER (PARTITION BY pid "
+        "ORDER BY day) <= 2) v ON labs.pid = v.pid AND labs.day = v.day"
+    )
+    day, *others = USUAL["labs"].columns
+    data = random_data(random.Random(1), wild=False, units=(1, 2))
+    data["visits"] = [(1, 0, 1.0, 1, "a", True, None)] * 2
+    data["labs"] = [(1, None, 1.0, "a", True)] * 7
+    for null, single in ((None, True), (0, False)):
+        labs = replace(USUAL["labs"], unique=("day",), columns=(replace(day, null_value=null), *others))
+        table = plan_of(text, USUAL | {"labs": labs}).query.table
+        assert isinstance(table, Relation) and table.node.single == (single, False)
+        load_data(con, data)
+        met = sum(rows_of(con, table).values())
+        assert table.rows is not None and met <= table.rows
 
 
 PAIRS = "SELECT count(*), sum(cost) FROM visits v SEMI JOIN visits w ON v.pid = w.pid AND v.day < w.day AND w.paid"

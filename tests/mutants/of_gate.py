@@ -84,6 +84,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("joins: the unit of one side for both", _JOINED, '"full": f"COALESCE(l.{UNIT}, r.{UNIT})"', '"full": f"l.{UNIT}"', _T_RELATIONS),
     Mutant("joins: any condition will do", _JOINING, "if not any(_compares(part, left, right) for part in said):", "if False:", _T_RELATIONS),
     Mutant("joins: all rows of a unit on both sides", _JOINED, "return None if few[0] else JOIN_ROWS, None if few[1] else JOIN_ROWS", "return None, None", _T_RELATIONS),
+    Mutant("joins: NULL stands once", "duckdp/compiler/relations/relation.py", "c.source in table.unique and c.null_value is None)", "c.source in table.unique)", _T_RELATIONS),
     Mutant("joins: what may be missing is never NULL", _DERIVED, "return replace(column, nullable=True, domain=domain)", "return replace(column, domain=domain)", _T_RELATIONS),
     Mutant("matches: units not compared", _MATCHED, 'else [f"other.{UNIT} = base.{UNIT}"]', 'else ["TRUE"]', _T_RELATIONS),
     Mutant("matches: all values meet what is computed of them", _MATCHED, "        if isinstance(part.arguments[own], ColumnRef):\n", "        if True:\n", _T_FLAGS),

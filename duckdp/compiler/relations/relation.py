@@ -135,10 +135,13 @@ def rows_of_unit(table: Table) -> int | None:
 
 
 def names_once(table: Table) -> frozenset[str]:
-    """Names of columns in which no value stands twice, among rows with a unit."""
+    """Names of columns in which no value stands twice, among rows with a unit.
+
+    As they are read: a value that stands for NULL stands as often as NULL does, which what is unique may be.
+    """
     if isinstance(table, Relation):
         return frozenset(table.once)
-    return frozenset(c.name for c in table.columns if c.source in table.unique)
+    return frozenset(c.name for c in table.columns if c.source in table.unique and c.null_value is None)
 
 
 def names_told_once(table: Table) -> frozenset[str]:
