@@ -91,7 +91,9 @@ CODES: dict[str, str] = {
     "B213": "the server of the ledger cannot be reached, or the connection to it was lost",
     "B214": "the server is not fit to keep a ledger",
     "B215": "the ledger was moved to a server",
-    "E101": "DuckDB could not finish the query; its message is withheld because it may quote rows",
+    "E101": "DuckDB could not finish the query; its message is withheld because it may quote rows; asking the same "
+    "again (not fresh) costs nothing, three attempts may read the data; where memory or the disk ran out, the data "
+    "owner frees some",
     "E102": "the query was interrupted; its charge stays, and asking the same again (not fresh) costs nothing; "
     "three attempts may read the data",
     "E103": "the question to an interactive release was interrupted; the release goes on, and asking again is free",

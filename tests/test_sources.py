@@ -48,6 +48,37 @@ def test_memory_of_private_reads_is_what_was_said(folder: Path) -> None:
             duckdp.open(folder / "data.duckdb", ledger=folder / "ledger", memory=wrong)
 
 
+def test_a_read_without_memory_says_nothing_but_a_way_out(tmp_path: Path) -> None:
+    """DuckDB really runs out of it: a constant text, the charge stays, and the same again is answered under it."""
+    rows = pa.table({"u": range(300_000), "v": [1] * 300_000})
+    with duckdp.open({"t": rows}, ledger=tmp_path / "ledger", memory="200MB") as owner:
+        owner.protect("t", unit_key="u", max_rows=2, row_cap=10**6, bounds={"v": (0, 2)})
+        owner.budget(epsilon=2)
+        owner.grant("ana", epsilon=2)
+        ana, settings = owner.session("ana"), owner.engine.schema_cursor()
+        texts = []
+        settings.execute("SET max_temp_directory_size = '0MB'; SET memory_limit = '6MB'")
+        with pytest.raises(ExecutionError, match=r"^E101: ") as caught:  # a look at the columns, before any charge
+            ana.sql("SELECT sum(v) FROM t", epsilon=1)
+        assert caught.value.__cause__ is caught.value.__context__ is caught.value.charge is None
+        assert not owner.ledger.charges()
+        settings.execute("SET memory_limit = '200MB'")
+        ana.sql("SELECT count(*) FROM t", epsilon=0.5)
+        settings.execute("SET memory_limit = '8MB'")
+        for _ in range(2):
+            with pytest.raises(ExecutionError) as caught:
+                ana.sql("SELECT sum(v) FROM t", epsilon=1)
+            assert (caught.value.code, caught.value.charge) == ("E101", 2)
+            assert caught.value.__cause__ is caught.value.__context__ is None
+            texts.append(str(caught.value))
+        assert texts[0] == texts[1]
+        for word in ("asking the same again (not fresh) costs nothing", "memory", "Charge 2 stays spent"):
+            assert word in texts[0]
+        settings.execute("SET memory_limit = '200MB'")
+        ana.sql("SELECT sum(v) FROM t", epsilon=1)
+        assert [(c.attempt, c.state) for c in owner.ledger.charges()] == [(1, "released"), (3, "released")]
+
+
 TAKES = """
 import sys
 import duckdp

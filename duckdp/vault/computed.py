@@ -6,9 +6,12 @@ which no rule of ours has seen.
 
 from __future__ import annotations
 
+import duckdb
+
 from duckdp.catalog.table import Table
-from duckdp.errors import CatalogError
+from duckdp.errors import CatalogError, ExecutionError
 from duckdp.vault.engine import Engine
+from duckdp.vault.source import RawColumn
 
 
 def require_stored(engine: Engine, table: Table) -> None:
@@ -19,11 +22,11 @@ def require_stored(engine: Engine, table: Table) -> None:
         table: its declaration; the columns of a view's predicate count.
 
     Raises:
-        CatalogError: C105.
+        CatalogError: C105. ExecutionError: E101, the engine failed; analysts' questions come here before their charge.
     """
     read = {c.source for c in (*table.columns, *table.base)} | {table.unit_key, *table.unique}
     read |= {table.link.column} if table.link is not None else set()
-    for column in engine.source.columns(engine.schema_cursor(), table.relation):
+    for column in _columns(engine, table):
         if column.generated and column.name in read:
             raise CatalogError(
                 "C105",
@@ -33,3 +36,12 @@ def require_stored(engine: Engine, table: Table) -> None:
                 table=table.name,
                 column=column.name,
             )
+
+
+def _columns(engine: Engine, table: Table) -> list[RawColumn]:
+    """The columns as they are; nothing of an error of the engine's, which may tell how much others' reads hold."""
+    try:
+        return engine.source.columns(engine.schema_cursor(), table.relation)
+    except duckdb.Error:  # most likely: private reads that are under way have all the memory
+        pass
+    raise ExecutionError("E101", None)  # here nothing is handled any more, so it has no context
