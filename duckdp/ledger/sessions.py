@@ -87,6 +87,7 @@ class Keeper:
         self._held: Counter[int] = Counter()
         self._connection: served.Connection | None = None
         self._dataset = ""
+        self._over = False  # its end was told, and heard
 
     def take(self, charge_id: int) -> Lock:
         """Take this process's lock of a charge.
@@ -111,7 +112,8 @@ class Keeper:
     def end(self) -> None:
         """End the session, and all its locks."""
         self._asked.put(("end", 0, "", None))
-        self._ensure()
+        if not self._over:  # else another thread would begin, which nobody ends
+            self._ensure()
 
     def _ask(self, what: str, charge_id: int, whose: str) -> Any:
         answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -144,6 +146,7 @@ class Keeper:
                         self._run("SELECT 1")
                     continue
                 if what == "end":
+                    self._over = True  # before the lock is free
                     return
                 try:
                     found = self._do(what, number, whose)

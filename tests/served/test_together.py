@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from duckdp.errors import DuckDPError
-from duckdp.ledger import Charge, Ledger, served, served_errors
+from duckdp.ledger import Charge, Ledger, served, served_errors, sessions
 from duckdp.ledger.storage import Failure
 from duckdp.ledger.tx import Tx
 from tests.ledgers import NANO, ask, set_up
@@ -127,3 +128,30 @@ def test_an_error_of_the_first_is_its_own(ledger: Ledger) -> None:
         with pytest.raises(DuckDPError, match=r"^B202:"):
             first.result()
         assert all(isinstance(each.result(), Charge) for each in others)
+
+
+class _Heard:
+    """The questions of a keeper, of whose end the thread hears before whoever told it goes on."""
+
+    def __init__(self, keeper: Any) -> None:
+        self._asked, self._keeper = keeper._asked, keeper
+        self.get = self._asked.get
+
+    def put(self, item: Any) -> None:
+        self._asked.put(item)
+        while item[0] == "end" and self._keeper._serving.locked():
+            time.sleep(0.001)
+
+
+def test_no_thread_is_left_where_the_end_is_heard_at_once() -> None:
+    """One began anew then, with nothing to do and nobody to end it: at every closing of a ledger that was so quick."""
+    keeper = sessions.Keeper("postgresql://nowhere/none?schema=none")
+    keeper._asked = _Heard(keeper)  # type: ignore[assignment]
+    keeper._ensure()
+    until = time.monotonic() + 30
+    while not keeper._serving.locked():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    keeper.end()
+    time.sleep(0.2)
+    assert not keeper._serving.locked()
