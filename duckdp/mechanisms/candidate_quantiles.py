@@ -13,7 +13,7 @@ Proof sketch: a row more moves a N by a, and b L(c) by 0 or b, so b L(c) - a N b
               The greatest of numbers that move by at most M moves by at most M: greatest(a, b - a) for each of u rows.
               Scores of candidates on either side of the row move either way, so they are not monotone.
 Utility:      where candidates lie about a noise apart, 2 greatest(a, b - a) u / (b epsilon) rows, the choice is off by
-              .82 to .9 of what a draw among all values is (docs/benchmarks.md): who knows how dense rows are near the
+              .85 to .9 of what a draw among all values is (docs/benchmarks.md): who knows how dense rows are near the
               quantile knows a good distance. Where candidates are farther apart, their distance is the error.
 Source:       scores of candidates: Smith, STOC 2011; the choice: ``noisy_maximum``. The integers are ours.
 """
