@@ -414,6 +414,18 @@ def test_a_key_of_another_name_a_key_of_one_row_and_generated_columns(form: str,
         assert re.search(r"max.rows ?=? ?\.\.\.", owner.suggest("visits", form=form))
 
 
+def test_a_column_of_listed_values_is_no_key(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """``customer_type`` of four values, ``is_guest``, ``passenger_weight``: named like people, and none of them one."""
+    with duckdb.connect(str(tmp_path / "o.duckdb")) as con:
+        con.execute("CREATE TABLE t (customer_type VARCHAR, is_guest BOOLEAN, passenger_weight DOUBLE, guest VARCHAR)")
+    told = {"row_cap": 9, "domains": {"customer_type": ["a", "b"]}, "bounds": {"passenger_weight": (0, 9)}}
+    with duckdp.open(str(tmp_path / "o.duckdb")) as owner:
+        owner.protect("t", columns=["is_guest"], **told)
+        assert not caplog.records
+        owner.protect("t", columns=["is_guest", "guest"], **told)  # the twin
+        assert '"guest" looks like a key' in caplog.records[0].message
+
+
 def test_what_an_owner_may_not_have_meant_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Rows taken for persons, and what a second call of protect no longer names; by the command line too."""
     with duckdb.connect(str(tmp_path / "o.duckdb")) as con:

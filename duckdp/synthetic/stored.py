@@ -18,6 +18,7 @@ and what was released, by its method::
     bought    of unit columns: (stage, number of sums, share of the charge) each
     count     of unit columns: the noisy (or public) number of what was counted;  counted  its name
     bars      error bars of columns and pairs, from the deviations of the stages ("tree")
+    unseen    [column, noisy share] of NULLs that no row shows, as they may be noise ("tree"); where there are any
 
 Rows are drawn with bytes that follow from the release, so reading again gives the same rows.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from duckdp.catalog.naming import BY_COLUMN, name_columns, take_over
 from duckdp.catalog.table import Table, load_table, missing_table
 from duckdp.catalog.units import Declared, require_one_unit
+from duckdp.catalog.values import unit_key_allowed
 from duckdp.errors import CatalogError, ParameterError, printable
 from duckdp.ledger import DataSetState, DeclarationRow
 from duckdp.vault.declare import FIGURES, Resolved, declare_table, resolve
@@ -49,7 +50,11 @@ class Protected:
         lost += [c.removeprefix("columns: - ") for c in self.changes if c.startswith("columns: - ")]
         found = [f"no longer declared: {', '.join(lost)}"] if lost else []
         if self.table.unit_key is None:
-            likely = [c.name for c in self.table.columns if is_person(c.name)]
+            likely = [
+                c.name
+                for c in self.table.columns
+                if is_person(c.name) and c.domain is None and unit_key_allowed(c.type)
+            ]
             more = f'; "{likely[0]}" looks like a key: unit_key= protects all rows of one' if likely else ""
             found += [f"each row is protected as a person of its own{more}"] if likely else []
         hidden = {*self.table.unique} - {c.source for c in self.table.columns} - {self.table.unit_key}

@@ -12,7 +12,7 @@ exactly one cell of any table of counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -26,7 +26,11 @@ from duckdp.synthetic.unit.layout import Part, UnitColumns, piles
 from duckdp.synthetic.unit.uniforms import uniforms
 
 Ints = NDArray[np.int64]
+Lean = Floats | None
+"""Of each bin of a column, float[size]: how steeply the density of its values falls within it; None: not at all."""
+
 _KEPT = 0.25  # share of a step from which a value keeps it
+_EVEN = 1e-6  # lean of a law that is as good as even
 _NEAR = 1.5  # whole numbers up to so many times the bins have one each
 
 
@@ -41,6 +45,7 @@ class Binning:
         spikes: single values of a number, in [-1, 1], each with a bin of its own behind the steps.
         law: weights of whole numbers from the lower bound on, float[span + 1], by which a step's rows are dealt to its
             values (``single_values``); None: evenly.
+        apart: the spikes that rows pile up at: whole numbers in steps are others.
     """
 
     part: Part
@@ -48,6 +53,7 @@ class Binning:
     span: int = 0
     spikes: tuple[float, ...] = ()
     law: Floats | None = field(default=None, compare=False)
+    apart: tuple[float, ...] = ()
 
     @property
     def size(self) -> int:
@@ -93,12 +99,12 @@ class Binning:
         """Mean of a number's unit column when values lie at this place in [0, 1] of their bins; NULL counts as 0."""
         return float(shares @ self.lows + shares[: self.bins].sum() * 2 * place / self.bins)
 
-    def spread(self, codes: Ints, place: float = 0.5) -> Floats:
-        """Unit columns, float[m, width]: values within their bins by equal steps, in random order.
+    def spread(self, codes: Ints, lean: Lean = None) -> Floats:
+        """Unit columns, float[m, width]: values within their bins by their laws' equal levels, in random order.
 
         Args:
             codes: int[m].
-            place: where in a bin, from 0 to 1, its values lie on average: v^(1 / place - 1) for equal steps v.
+            lean: of each bin, float[size]: see ``leaned``.
         """
         part, rows = self.part, len(codes)
         if part.form == "choice":
@@ -108,7 +114,7 @@ class Binning:
         if part.form == "sign":
             found[:, 0] = np.where(codes == 1, 1.0, -1.0)
         else:
-            levels = _levels(codes) ** self.powers(place)[codes]
+            levels = leaned(_levels(codes), self.leans(lean)[codes])
             found[:, 0] = self._piled(codes, self._inside(codes, levels))
         if part.nullable:
             found[missing, 0] = 0.0
@@ -120,11 +126,22 @@ class Binning:
         codes = np.arange(self.size)[:, None]
         return np.where(codes < self.valued, self._piled(codes, self._inside(codes, levels)), 0.0)
 
-    def powers(self, place: float) -> Floats:
-        """Powers of equal steps, so that a bin's values lie at this place on average; 1 where a law piles them up."""
-        found = np.full(self.size, 1 / place - 1)
+    @property
+    def widths(self) -> Floats:
+        """How many values the steps have, but for those apart, of whole numbers; 1 of others: float[bins]."""
+        if not self.span:
+            return np.ones(self.bins)
+        firsts = -(-np.arange(self.bins) * self.span // self.bins)
+        found = np.diff(firsts, append=self.span + 1).astype(np.float64)
+        own = [round((u + 1) / 2 * self.span) for u in self.apart]
+        np.subtract.at(found, np.searchsorted(firsts, own, side="right") - 1, 1.0)
+        return np.maximum(found, 1.0)
+
+    def leans(self, lean: Lean) -> Floats:
+        """The lean of each bin, float[size]; 0 where a law piles up its values."""
+        found = np.zeros(self.size) if lean is None else lean.copy()
         if self.law is not None:
-            found[: self.bins][self._steady] = 1.0
+            found[: self.bins][self._steady] = 0.0
         return found
 
     def parent(self, spike: int) -> int:
@@ -166,7 +183,14 @@ class Binning:
             even = first + np.floor(levels * (after - first))
             value = np.where(whole > 0, np.clip(found, first, after - 1), even)
             return np.asarray(2 * np.minimum(value, self.span) / self.span - 1)
-        return np.asarray(2 * np.minimum(first + np.floor(levels * (after - first)), self.span) / self.span - 1)
+        own = sorted(round((u + 1) / 2 * self.span) for u in self.apart)
+        left = [np.minimum((first <= k) & (k < after), 1) for k in own]
+        free = after - first - sum(left)
+        count = np.where(free > 0, free, after - first)
+        value = first + np.minimum(np.floor(levels * count), count - 1)
+        for k, inside in zip(own, left, strict=True):
+            value = value + (inside & (free > 0) & (value >= k))
+        return np.asarray(2 * np.minimum(value, self.span) / self.span - 1)
 
 
 def make_bins(units: UnitColumns, bins: int, *, spikes: bool = False) -> tuple[Binning, ...]:
@@ -187,9 +211,25 @@ def _spikes(binning: Binning) -> tuple[float, ...]:
     return tuple(float(u) for u in axis.to_unit(np.array(piles(binning.part.column))))
 
 
-def spread_rows(binnings: Sequence[Binning], codes: Ints, places: Sequence[float]) -> Floats:
-    """Rows of bins as unit rows: float[m, d] of int[m, columns], and where in their bins values lie, per column."""
-    return np.concatenate([b.spread(codes[:, i], places[i]) for i, b in enumerate(binnings)], axis=1)
+def set_apart(binnings: Sequence[Binning], flat: Mapping[int, Sequence[int]]) -> tuple[Binning, ...]:
+    """The same, with the spikes that rows pile up at: all but those whose bins are flat, by column."""
+    return tuple(
+        replace(b, apart=tuple(u for k, u in enumerate(b.spikes, b.bins) if k not in flat.get(i, ())))
+        for i, b in enumerate(binnings)
+    )
+
+
+def spread_rows(binnings: Sequence[Binning], codes: Ints, leans: Sequence[Lean]) -> Floats:
+    """Rows of bins as unit rows: float[m, d] of int[m, columns], and how values lean in their bins, per column."""
+    return np.concatenate([b.spread(codes[:, i], leans[i]) for i, b in enumerate(binnings)], axis=1)
+
+
+def leaned(levels: Floats, lean: Floats) -> Floats:
+    """Places in a bin, in [0, 1], at these levels of the law whose density is proportional to exp(-lean * place)."""
+    steep = np.maximum(np.abs(lean), _EVEN)
+    near = np.where(lean < 0, 1 - levels, levels)
+    found = np.where(np.abs(lean) > _EVEN, -np.log1p(near * np.expm1(-steep)) / steep, near)
+    return np.asarray(np.where(lean < 0, 1 - found, found))
 
 
 def _binning(part: Part, bins: int) -> Binning:

@@ -22,7 +22,7 @@ from itertools import combinations
 
 import numpy as np
 
-from duckdp.synthetic.tree.bins import Binning
+from duckdp.synthetic.tree.bins import Binning, Lean, leaned
 from duckdp.synthetic.unit.features import ONE, Factor, Features, Floats
 from duckdp.synthetic.unit.layout import Part, UnitColumns
 from duckdp.synthetic.unit.normed import NormedFunctions, NormedProducts
@@ -39,7 +39,7 @@ _DEVIATIONS = 4.0  # of a column, that its function in normed products reaches
 WIDE = 4.0  # the same in means: what lies beyond is told by noisy bins alone, which errs more than noise of that width
 _LEAST_SPREAD = 0.02  # deviation of a column, of which less is taken as this, in means with a bound
 _VALUED = 1024  # where its values have weights: these jump
-_CROWDED = 256  # where values crowd towards an end of theirs: v^(1 / place - 1) is steep there
+_CROWDED = 256  # where values lean: they crowd towards an end of their bin
 
 
 def scaled_columns(units: UnitColumns) -> list[int]:
@@ -93,17 +93,17 @@ def unit_values(binning: Binning) -> Floats:
     return np.where(np.arange(binning.size) == label - binning.part.start, 1.0, -1.0)
 
 
-def bin_values(binning: Binning, scale: Scale, place: float = 0.5, *, apart: bool = False) -> Floats:
-    """The function's average over each bin, float[size], where values lie at this place of their bins on average.
+def bin_values(binning: Binning, scale: Scale, lean: Lean = None, *, apart: bool = False) -> Floats:
+    """The function's average over each bin, float[size], where values lean like this in their bins.
 
     ``apart``: 0 at NULL; else as where u is 0.
     """
     offset, width = scale
     values = unit_values(binning)[:, None]
     if binning.ordered:
-        steps = _VALUED if binning.law is not None else _LEVELS if place == 0.5 else _CROWDED
-        levels = ((np.arange(steps) + 0.5) / steps)[None, :] ** binning.powers(place)[:, None]
-        values = binning.at(levels)
+        steps = _VALUED if binning.law is not None else _LEVELS if lean is None else _CROWDED
+        levels = np.broadcast_to((np.arange(steps) + 0.5) / steps, (binning.size, steps))
+        values = binning.at(leaned(levels, binning.leans(lean)[:, None]))
     found = np.asarray(np.clip((values - offset) / width, -1, 1).mean(axis=1))
     if apart and may_be_null(binning.part):
         found[binning.valued :] = 0.0

@@ -79,11 +79,23 @@ def open_rows(raw: dict[str, Any], watch: Watch) -> Opened:
     if "count" in raw:  # not in releases of earlier versions
         told = tell_scale(rows, float(raw["count"]), str(raw["counted"]), table.table)
         table, notes = replace(table, scale=told), (told,)
+    if raw.get("unseen"):
+        notes = (*notes, tell_unseen(raw["unseen"]))
     bars = raw.get("bars")
     told = "the residual is a fit to what was released, not an error; error bars are those of the tables below"
     if bars is None:
         told = "the release holds no summary, so there are no error bars; the residual is a fit to it, not an error"
     return Opened(table=table, notes=notes, remarks=(told, *notes), bars=bars)
+
+
+def tell_unseen(columns: list[tuple[str, float]]) -> str:
+    """A sentence for who counts NULLs: columns with their noisy shares of NULLs that no row shows.
+
+    >>> tell_unseen([("race", 0.0788), ("sex", 0.0391)])
+    'no row shows NULL in race (noisy share 7.9%), sex (noisy share 3.9%): so few may be noise'
+    """
+    listed = ", ".join(f"{name} (noisy share {share:.1%})" for name, share in columns)
+    return f"no row shows NULL in {listed}: so few may be noise"
 
 
 def shape_of_rows(raw: dict[str, Any]) -> list[tuple[str, str]]:

@@ -46,7 +46,7 @@ def test_errors_lie_within_their_bars(epsilon: str) -> None:
             one, two = (_shares(c[:, i] * bands // bins[i].size, bands) for c in (true, made))
             found["columns"].append(np.abs(one - two).sum() / 2 / distance)
             if mean is not None and bins[i].ordered:
-                values = spread_rows(bins, made, tree.places())[:, 0]
+                values = spread_rows(bins, made, tree.leans())[:, 0]
                 found["means"].append(abs(values.mean() - unit[:, 0].mean()) * 5 / mean)  # bounds are 0 and 10
         tables = Tables(merges=tuple(tree.merges), sets=tuple(sorted(tree.bought)))
         counted = (tables.split(tables.count(c)) for c in (true, made))

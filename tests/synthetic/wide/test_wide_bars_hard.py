@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duckdp.synthetic.tree.bins import Binning, make_bins
+from duckdp.synthetic.tree.bins import Binning, leaned, make_bins
 from duckdp.synthetic.tree.buy.grow import grow_tree
 from duckdp.synthetic.tree.contingency import Tables
 from duckdp.synthetic.tree.make.bars import error_bars
@@ -89,8 +89,9 @@ def test_a_mean_is_met_wherever_in_their_bins_values_lie(place: float) -> None:
     shares = np.random.default_rng(1).dirichlet(np.ones(40))
     tree = _known(binning, shares, 1e-6)
     tree.means, tree.mean_deviation = {0: binning.mean(shares, place)}, 1e-9
-    levels = (np.arange(20_000) + 0.5) / 20_000
-    values = binning.at(np.broadcast_to(levels ** (1 / tree.places()[0] - 1), (40, 20_000))).mean(axis=1)
+    levels, lean = (np.arange(20_000) + 0.5) / 20_000, tree.leans()[0]
+    assert lean is not None
+    values = binning.at(leaned(np.broadcast_to(levels, (40, 20_000)), lean[:, None])).mean(axis=1)
     assert abs(shares @ values - tree.means[0]) < COARSE * 2 / 40
     bars = error_bars(tree, {}, {})
     assert bars is not None

@@ -73,7 +73,7 @@ def _ratios(tree: Tree, unit: np.ndarray, true: np.ndarray) -> dict[str, list[fl
     bars = error_bars(tree, {pair: deviation for pair, (_, deviation) in tree.bought.items()}, tree.taken())
     assert bars is not None
     made = tree.make(ROWS)
-    values = spread_rows(tree.binnings, made, tree.places())
+    values = spread_rows(tree.binnings, made, tree.leans())
     found: dict[str, list[float]] = {"columns": [], "means": [], "pairs": []}
     for i, (b, (_, distance, mean)) in enumerate(zip(tree.binnings, bars["columns"], strict=True)):
         fold = b.bins // 10 if b.ordered and b.bins % 10 == 0 else 1

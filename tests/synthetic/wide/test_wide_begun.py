@@ -113,7 +113,7 @@ class World:
 
     def mean_gap(self, tree: Tree) -> float:
         """Distance of the means of rows that are made from the true ones, the largest of the numbers."""
-        made = spread_rows(self.bins, tree.make(4000), tree.places())
+        made = spread_rows(self.bins, tree.make(4000), tree.leans())
         starts = [p.start for p in self.units.parts if p.form == "number"]
         return float(np.abs(made[:, starts].mean(axis=0) - self.unit[:, starts].mean(axis=0)).max())
 

@@ -71,7 +71,7 @@ class _World:
 
     def share(self, tree: Tree, place: int, value: int) -> float:
         codes = tree.make(4000)[:, place]
-        made = tree.binnings[place].spread(codes, tree.places()[place])[:, 0]
+        made = tree.binnings[place].spread(codes, tree.leans()[place])[:, 0]
         return float(np.mean(np.rint((made + 1) / 2 * TOP) == value))
 
 

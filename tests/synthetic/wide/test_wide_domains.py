@@ -130,7 +130,7 @@ def test_places_of_many_values_there_and_back() -> None:
     assert [p.width for p in units.parts] == [1, 1]
     (many, _) = binnings = make_bins(units, 10)
     codes = np.stack([np.arange(500), np.arange(500) % 10], axis=1)
-    unit = spread_rows(binnings, codes, [0.5, 0.5])
+    unit = spread_rows(binnings, codes, [None, None])
     assert np.abs(unit).max() <= 1
     np.testing.assert_array_equal(encode(many, unit), codes[:, 0])
     assert units.decode(unit, rounded=True)["code"].tolist() == list(MANY.domain or ())

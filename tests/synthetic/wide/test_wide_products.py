@@ -117,10 +117,10 @@ def test_values_of_bins_are_those_that_rows_get() -> None:
     for c in (column("x", 0, 10), column("n", 0, 3, "INTEGER", nullable=False), column("m", 0, 100, "INTEGER")):
         (binning,) = make_bins(make_units([c, COLUMNS[2]]), 20)[:1]
         codes = np.repeat(np.arange(binning.size), 400)
-        for place in (0.5, 0.2):
-            made = binning.spread(codes, place)[:, 0]
+        for lean in (None, np.full(binning.size, 4.0), np.linspace(-9, 9, binning.size)):
+            made = binning.spread(codes, lean)[:, 0]
             means = [np.clip((made[codes == k] - 0.1) / 0.6, -1, 1).mean() for k in range(binning.size)]
-            np.testing.assert_allclose(bin_values(binning, (0.1, 0.6), place), means, atol=0.01)
+            np.testing.assert_allclose(bin_values(binning, (0.1, 0.6), lean), means, atol=0.01)
     assert unit_values(make_bins(make_units(COLUMNS), 20)[3]).tolist() == [-1.0, 1.0]
 
 

@@ -140,10 +140,10 @@ def test_bins_there_and_back() -> None:
     for bins in (5, 80):
         binnings = make_bins(units, bins)
         codes = np.stack([encode(b, unit) for b in binnings], axis=1)
-        made = spread_rows(binnings, codes, [0.5, 0.5, 0.5])
+        made = spread_rows(binnings, codes, [None] * 3)
         assert np.abs(made[:, 0] - unit[:, 0]).max() <= 2 / bins
         np.testing.assert_array_equal(made[:, 1:], unit[:, 1:])
-        low = spread_rows(binnings, codes, [0.02, 0.5, 0.5])[:, 0]
+        low = spread_rows(binnings, codes, [np.full(binnings[0].size, 50.0), None, None])[:, 0]
         assert low.mean() == pytest.approx((2 * codes[:, 0] / bins - 1).mean() + 0.04 / bins, abs=0.1 / bins)
     assert binnings[0].mean(np.full(80, 1 / 80)) == pytest.approx(0.0)
 

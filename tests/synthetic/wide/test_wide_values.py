@@ -83,7 +83,7 @@ def _read(values: np.ndarray) -> Callable[..., Any]:
 def _made(tree: Tree, rows: int = ROWS) -> np.ndarray:
     codes = tree.make(rows)
     unit = np.concatenate(
-        [b.spread(codes[:, i], p) for i, (b, p) in enumerate(zip(tree.binnings, tree.places(), strict=True))], axis=1
+        [b.spread(codes[:, i], p) for i, (b, p) in enumerate(zip(tree.binnings, tree.leans(), strict=True))], axis=1
     )
     made = UNITS.decode(unit, rounded=True)
     return np.array([[np.nan if v is None else float(v) for v in made[c.name].tolist()] for c in COLUMNS[:3]]).T

@@ -79,4 +79,4 @@ def _cuts(tree: Tree, columns: Sequence[int], found: Released, *, squared: bool)
 
 
 def _made(tree: Tree) -> Floats:
-    return spread_rows(tree.binnings, tree.make(TRIAL_ROWS), tree.places())
+    return spread_rows(tree.binnings, tree.make(TRIAL_ROWS), tree.leans())

@@ -64,7 +64,7 @@ def buy_normed(tree: Tree, purse: Purse, sums: Sums) -> None:
     def draw() -> tuple[Noisy, dict[int, Scale], float]:
         scales = {i: normed_scale(tree.binnings[i], tree.shares[i], apart=apart) for i in columns}
         products = normed_products(tree.binnings, scales, 1.0, squared=squared, apart=apart)
-        made = spread_rows(tree.binnings, tree.make(TRIAL_ROWS), tree.places())
+        made = spread_rows(tree.binnings, tree.make(TRIAL_ROWS), tree.leans())
         bound = max(_SHORTEST, float(products.norms(products.functions(made)).mean()))
         return purse.draw_normed(sums, replace(products, bound=bound), share), scales, bound
 

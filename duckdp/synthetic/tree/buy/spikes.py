@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from duckdp.synthetic.tree.bins import Binning
+from duckdp.synthetic.tree.bins import Binning, set_apart
 from duckdp.synthetic.tree.contingency import Tables
 from duckdp.synthetic.tree.make.forest import Tree
 from duckdp.synthetic.unit.features import Floats
@@ -43,6 +43,7 @@ def find_spikes(tree: Tree, found: list[Floats], *, old: bool) -> None:
                 counts[own] = 0.0
                 flat.append(own)
         tree.flat[i] = tuple(flat)
+    tree.binnings = set_apart(tree.binnings, tree.flat)
 
 
 def without_spikes(tree: Tree, sets: tuple[tuple[int, ...], ...]) -> Tables:

@@ -7,7 +7,7 @@ from typing import Any
 from duckdp.catalog.constraints import Determined
 from duckdp.core.watch import Watch
 from duckdp.errors import InternalError
-from duckdp.synthetic.tree.bins import make_bins, spread_rows
+from duckdp.synthetic.tree.bins import make_bins, set_apart, spread_rows
 from duckdp.synthetic.tree.make.bars import error_bars
 from duckdp.synthetic.tree.make.forest import Tree
 from duckdp.synthetic.tree.make.matching import move_to_products
@@ -28,8 +28,16 @@ def complete(raw: dict[str, Any], watch: Watch) -> dict[str, Any]:
     """The payload with its rows, and their error bars; see ``methods.Make``."""
     found = complete_rows(raw, watch, CLASSES, _make, listed=True)
     units, kept = load_kept(raw["wide"], CLASSES, listed=True)
-    bars = error_bars(_grown(units, kept), kept.released.pair_deviations, kept.released.pair_taken)
+    tree = _grown(units, kept)
+    bars = error_bars(tree, kept.released.pair_deviations, kept.released.pair_taken)
+    if unseen := unseen_nulls(tree):
+        found["unseen"] = unseen
     return found if bars is None else {**found, "bars": _of_columns(bars, units.structure)}
+
+
+def unseen_nulls(tree: Tree) -> list[tuple[str, float]]:
+    """Columns whose NULLs no row shows, though their noisy share stands out by itself; and that share."""
+    return [(b.part.column.name, share) for i, b in enumerate(tree.binnings) if (share := tree.hidden(i))]
 
 
 def _of_columns(bars: dict[str, Any], structure: Structure | None) -> dict[str, Any]:
@@ -48,7 +56,7 @@ def _grown(units: UnitColumns, kept: Kept) -> Tree:
         raise InternalError("a release of another method")
     plan = make_tree_plan(request, units, tree_terms(request, len(units.parts)))
     binnings = make_bins(units, plan.bins, spikes=grown.spiked)
-    binnings = tuple(with_law(b, grown.laws.get(i)) for i, b in enumerate(binnings))
+    binnings = tuple(with_law(b, grown.laws.get(i)) for i, b in enumerate(set_apart(binnings, grown.flat)))
     target = None if request.target is None else units.part_at(request.target)
     return Tree(
         binnings=binnings,
@@ -83,5 +91,5 @@ def _make(units: UnitColumns, kept: Kept, watch: Watch) -> tuple[Columns, float]
     watch.tell("rows", 0.0)
     codes = tree.make(made_rows(kept))
     watch.tell("rows", 0.5)
-    unit = move_to_products(spread_rows(tree.binnings, codes, tree.places()), tree)
+    unit = move_to_products(spread_rows(tree.binnings, codes, tree.leans()), tree)
     return units.decode(unit, rounded=True), tree.misfit(codes)

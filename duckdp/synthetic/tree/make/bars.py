@@ -186,7 +186,7 @@ def _mean(tree: Tree, column: int) -> float | None:
 def _unmatched(tree: Tree, column: int) -> float:
     """How far rows that are made miss a released mean, where values that piled up keep their places."""
     binning, scale, shares = tree.binnings[column], tree.scale(column), tree.shares[column]
-    own = float(shares @ bin_values(binning, scale, tree.places()[column], apart=tree.means_apart))
+    own = float(shares @ bin_values(binning, scale, tree.leans()[column], apart=tree.means_apart))
     return abs(tree.mean(column) - own) * scale[1]
 
 

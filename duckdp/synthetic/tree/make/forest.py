@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from duckdp.synthetic.tree.bins import Binning, Ints
+from duckdp.synthetic.tree.bins import Binning, Ints, Lean
 from duckdp.synthetic.tree.contingency import Tables
 from duckdp.synthetic.tree.make.dealing import Model, make_codes, order_columns
 from duckdp.synthetic.tree.make.estimates import (
     Mean,
     estimate_pair,
     estimate_shares,
+    leaning,
+    likely_mean,
     merge_bins,
     merged,
     pool_counts,
@@ -35,7 +37,10 @@ _BIAS_LEFT = 0.05  # the same where values have weights
 _SKEW = 0.25  # usual distance of a bin's mean from its middle, of the bin's width: that of a uniform law's half
 _SKEW_LEFT = 0.1  # the same where values have weights, which tell most of it
 _HALVINGS = 24  # steps to a place in a bin: to 2^-24 of its width
-_END = 1e-4  # least distance of a bin's mean from its ends, of the bin's width
+_END = 1e-6  # least distance of a place from its ends
+_STEEPEST = 2000.0  # lean of a bin's values: their mean is a two-thousandth of its width from its end
+_LEAST_WEIGHT = 0.7  # of the lean of a bin whose neighbours are like it, in what moves a mean
+_MOST_FALL = 3.0  # from a bin to the next, of the logarithm of its share, that counts
 _HIDDEN = 3.0  # deviations of its noise, from which a share of NULLs that no row shows is taken off means
 _MOST_HIDDEN = 0.5  # of the rows
 COARSE = 1e-3  # of a bin's width: the most that a place misses a mean by, for the ends and for steps of averages
@@ -108,26 +113,57 @@ class Tree:
         """What rows are made from."""
         return Model(shares=self.shares, merges=self.merges, pairs=self.pairs)
 
-    def places(self) -> list[float]:
-        """Where in their bins the values of each column lie, so that means are those released: 0.5 is the middle."""
-        found = [0.5] * len(self.binnings)
-        for i in self.means:
-            if not self.binnings[i].exact:
-                found[i] = self._place(i, self.mean(i))
-        return found
+    def leans(self) -> list[Lean]:
+        """How values lean in the bins of each column: as the histogram falls, and so that means are those released."""
+        return [self._lean(i) if b.ordered and not b.exact else None for i, b in enumerate(self.binnings)]
 
-    def _place(self, column: int, mean: float) -> float:
+    def _lean(self, column: int) -> Lean:
         binning, shares, scale = self.binnings[column], self.shares[column], self.scale(column)
+        slopes = self.fall(column)
+        if column not in self.means or slopes is None:
+            return slopes
+        weights = np.where(np.arange(binning.size) < binning.bins, np.abs(slopes) + _LEAST_WEIGHT, 0.0)
+
+        def lean(place: float) -> Floats:
+            return np.asarray(np.clip(slopes + weights * (1 / place - 1 / (1 - place)), -_STEEPEST, _STEEPEST))
 
         def average(place: float) -> float:
-            return float(shares @ bin_values(binning, scale, place, apart=self.means_apart))
+            return float(shares @ bin_values(binning, scale, lean(place), apart=self.means_apart))
 
         low, middle, high = average(_END), average(0.5), average(1 - _END)
         if high <= low:
-            return 0.5
-        noise = (self.mean_deviation / (high - low)) ** 2
+            return slopes
+        noise, mean = (self.mean_deviation / (high - low)) ** 2, self.mean(column)
         skew = _SKEW if binning.law is None else _SKEW_LEFT
-        return _place_of(middle + (mean - middle) * skew**2 / (skew**2 + noise), average)
+        return lean(_place_of(middle + (mean - middle) * skew**2 / (skew**2 + noise), average))
+
+    def fall(self, column: int) -> Lean:
+        """How its values lean in its bins by the histogram alone."""
+        binning = self.binnings[column]
+        if not binning.ordered or binning.exact:
+            return None
+        return falls(binning, self.shares[column], self.deviation / max(self.rows, 1.0))
+
+    def met(self, column: int, noise: float, unsure: float) -> Floats:
+        """A column's shares, leaned to a mean that no lean of its values reaches: by what its deviation makes likely.
+
+        Args:
+            column: whose mean was bought.
+            noise: deviation of a bin's share.
+            unsure: deviation of the mean.
+        """
+        binning, shares = self.binnings[column], self.shares[column]
+        values = bin_values(binning, self.scale(column), self._lean(column), apart=self.means_apart)
+        there = np.flatnonzero(shares[: binning.valued] > 0)
+        if len(there) < 2:
+            return shares
+        now = float(shares @ values)
+        own = noise**2 * float(((values[there] - values[there].mean()) ** 2).sum())
+        goal = likely_mean(now, own, (values, self.mean(column), unsure))
+        present, found = float(shares[there].sum()), shares.copy()
+        inside = (goal - now) / present + float(shares[there] @ values[there]) / present
+        found[there] = present * leaning(shares[there] / present, values[there], inside)
+        return found
 
     def scale(self, column: int) -> Scale:
         """The function whose mean was bought of a column."""
@@ -236,6 +272,21 @@ class Tree:
         return float(np.mean([np.abs(gap).sum() for gap in gaps]))
 
 
+def falls(binning: Binning, shares: Floats, noise: float) -> Floats:
+    """How steeply shares fall from bin to bin, float[size]: the smaller of both sides' where these agree, else 0.
+
+    Of shares that fall exponentially it is the density's own; what noise may have made is not counted.
+    """
+    found = np.zeros(binning.size)
+    known = np.log((np.maximum(shares[: binning.bins], 0.0) + max(noise, 1e-9)) / binning.widths)
+    steps = np.clip(known[:-1] - known[1:], -_MOST_FALL, _MOST_FALL)
+    if len(steps):
+        left, right = np.append(steps[:1], steps), np.append(steps, steps[-1:])
+        least = np.minimum(np.abs(left), np.abs(right))
+        found[: binning.bins] = np.where(left * right > 0, np.sign(left) * least, 0.0)
+    return found
+
+
 def _place_of(wanted: float, average: Callable[[float], float]) -> float:
     """Where in their bins values lie on average, so that an average that grows with it is the wanted one."""
     low, high = _END, 1 - _END
@@ -256,12 +307,14 @@ def refit(tree: Tree) -> None:
         pooled, noise = pool_counts(tree.counts[i], tree.deviation, tree.merges[i], margins)
         mean: Mean = None
         if i in tree.means:
-            values = bin_values(binning, tree.scale(i), apart=tree.means_apart)
+            values = bin_values(binning, tree.scale(i), tree.fall(i), apart=tree.means_apart)
             usual = BIAS if binning.law is None else _BIAS_LEFT
             bias = 0.0 if binning.exact else usual / binning.bins
             unsure = UNSURE * abs(tree.cuts.get(i, 0.0))
             mean = (values, tree.mean(i), tree.mean_deviation + bias / tree.scale(i)[1] + unsure)
         tree.shares[i] = tree.estimate(i, pooled, noise, mean)
+        if mean is not None:
+            tree.shares[i] = tree.met(i, noise / tree.rows, tree.mean_deviation + unsure)
     for (i, j), function in tree.functions.items():
         given = np.bincount(function, weights=tree.shares[i], minlength=tree.binnings[j].size)
         tree.shares[j] = np.asarray(given, dtype=np.float64)
