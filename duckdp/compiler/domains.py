@@ -19,10 +19,11 @@ from itertools import product
 
 import numpy as np
 
-from duckdp.catalog.table import Kind, Scalar
+from duckdp.catalog.table import Column, Kind, Scalar
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, children, columns, replaced
 from duckdp.compiler.facts import date_bounds, facts
 from duckdp.compiler.images import image
+from duckdp.compiler.listed_columns import by_day, days_between
 from duckdp.compiler.operators import OPERATORS
 from duckdp.compiler.operators.dates import UNITS
 from duckdp.core.calendar import EARLIEST, bucket_number, bucket_start
@@ -80,12 +81,25 @@ class Domains:
     def _derived(self, expr: Expr) -> Domain | None:
         found = _direct(expr)
         if found is not None:
-            return found
+            return self._finer(expr, found)
         if isinstance(expr, Case):
             return self._chosen([v for _, v in expr.branches] + ([] if expr.default is None else [expr.default]), expr)
         if isinstance(expr, Call) and OPERATORS[expr.operator].picks_first:
             return self._chosen(expr.arguments, expr)
         return self._of_function(expr)
+
+    def _finer(self, expr: Expr, found: Domain) -> Domain:
+        """Of the whole numbers between bounds those that the function has: year * 100 + month has no month 13."""
+        column = _only_column(expr)
+        if column is None:
+            return found
+        values = days_between(column) if isinstance(column.lower, dt.date) else _of_number(ColumnRef(column))
+        if not values or len(values) > min(MAX_IMPLIED, self.left) or not by_day(expr, column):
+            return found
+        self.left -= len(values)
+        had = set(image(expr, {ColumnRef(column): values})) | {None}
+        left = tuple(v for v in found.values if v in had)
+        return replace(found, values=left, listed=True) if set(left) != set(found.values) and any(left) else found
 
     def _chosen(self, parts: Sequence[Expr], whole: Expr) -> Domain | None:
         """The values of CASE or coalesce: those of its parts."""
@@ -165,6 +179,21 @@ class Domains:
             if inner is None or len(parts := parts | inner) > MAX_PARTS:
                 return None
         return parts
+
+
+def _only_column(expr: Expr) -> Column | None:
+    """The column that a whole number is computed from, where its bounds may leave room for numbers it cannot be.
+
+    A part of a date, or a column that is moved by a constant, has all that is between its bounds.
+    """
+    read = columns(expr)
+    if not isinstance(expr, Call) or expr.kind is not Kind.NUMBER or len(read) != 1 or read[0].domain is not None:
+        return None
+    if read[0].lower is None or read[0].null_value is not None:
+        return None
+    moved = len(expr.arguments) == 1 or OPERATORS[expr.operator].whole is not None
+    plain = [a for a in expr.arguments if not isinstance(a, Literal)] == [ColumnRef(read[0])]
+    return None if moved and plain else read[0]
 
 
 def _direct(expr: Expr) -> Domain | None:

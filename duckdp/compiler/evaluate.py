@@ -184,7 +184,7 @@ class _Evaluation:
 
     def columns(self) -> list[OutputColumn]:
         outputs = self.all_outputs()
-        rows = shown_rows(self.plan, self.vector, self.n)
+        rows = shown_rows(self.plan, self.vector, self.keys)
         return outputs if rows == list(range(self.n)) else [_take(o, rows) for o in outputs]
 
     def all_outputs(self) -> list[OutputColumn]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -14,6 +15,7 @@ from duckdp.compiler.expression import ColumnRef, Expr, replaced
 from duckdp.compiler.printing import Parameters, print_expr
 from duckdp.errors import InternalError
 
+_Atoms = tuple[tuple[Expr, tuple[Scalar, ...]], ...]
 TYPES = {Kind.NUMBER: "DOUBLE", Kind.TEXT: "VARCHAR", Kind.BOOLEAN: "BOOLEAN", Kind.DATE: "DATE"}
 
 
@@ -28,10 +30,38 @@ def image(expr: Expr, atoms: Mapping[Expr, tuple[Scalar, ...]]) -> tuple[Scalar,
     return _image(expr, tuple(atoms.items()))
 
 
+def images(exprs: Sequence[Expr], where: Expr, atoms: Mapping[Expr, tuple[Scalar, ...]]) -> set[tuple[Scalar, ...]]:
+    """The combinations of values of several expressions, where a condition holds; NULL is tried for each atom too."""
+    return _images(tuple(exprs), where, tuple(atoms.items()))
+
+
 @lru_cache(maxsize=32)
-def _image(expr: Expr, atoms: tuple[tuple[Expr, tuple[Scalar, ...]], ...]) -> tuple[Scalar, ...]:
+def _images(exprs: tuple[Expr, ...], where: Expr, atoms: _Atoms) -> set[tuple[Scalar, ...]]:
+    places, tables = _placed(atoms)
+    parameters = Parameters()
+    *printed, condition = (
+        print_expr(replaced(e, places.get), lambda c: f"t{c.name[1:]}.value", parameters) for e in (*exprs, where)
+    )
+    sql = f"SELECT DISTINCT {', '.join(printed)} FROM {', '.join(tables)} WHERE {condition}"
+    return set(_asked(tables, sql, parameters))
+
+
+@lru_cache(maxsize=32)
+def _image(expr: Expr, atoms: _Atoms) -> tuple[Scalar, ...]:
+    places, tables = _placed(atoms)
+    parameters = Parameters()
+    printed = print_expr(replaced(expr, places.get), lambda c: f"t{c.name[1:]}.value", parameters)
+    order = ", ".join(f"{t}.place" for t in tables)
+    tried = " OR ".join(f"{t}.tried" for t in tables)
+    sql = f"SELECT {printed} AS value, {tried} AS tried FROM {', '.join(tables)} ORDER BY {order}"
+    found = _asked(tables, sql, parameters)
+    return tuple(dict.fromkeys(v for v, tried in found if v is not None or not tried))
+
+
+def _placed(atoms: _Atoms) -> tuple[dict[Expr, Expr], dict[str, dict[str, pa.Array]]]:
+    """Columns in the atoms' places, and tables t0, t1, ... of their values, NULL the last."""
     places: dict[Expr, Expr] = {}
-    tables, read = {}, []
+    tables = {}
     for i, (atom, values) in enumerate(atoms):
         column = Column(name=f"a{i}", source="", type=TYPES.get(atom.kind, "TIMESTAMP"), kind=atom.kind)
         places[atom] = ColumnRef(column)
@@ -41,14 +71,11 @@ def _image(expr: Expr, atoms: tuple[tuple[Expr, tuple[Scalar, ...]], ...]) -> tu
             "place": pa.array(range(len(given))),
             "tried": pa.array([False] * len(values) + [True]),
         }
-        read.append(f"t{i}")
-    parameters = Parameters()
-    printed = print_expr(replaced(expr, places.get), lambda c: f"t{c.name[1:]}.value", parameters)
-    order = ", ".join(f"{t}.place" for t in read)
-    tried = " OR ".join(f"{t}.tried" for t in read)
-    sql = f"SELECT {printed} AS value, {tried} AS tried FROM {', '.join(read)} ORDER BY {order}"
+    return places, tables
+
+
+def _asked(tables: Mapping[str, Mapping[str, pa.Array]], sql: str, parameters: Parameters) -> list[tuple[Any, ...]]:
     try:
-        found = on_values(tables, lambda con: con.execute(sql, parameters.values).fetchall())
+        return on_values(tables, lambda con: con.execute(sql, parameters.values).fetchall())
     except duckdb.Error:
         raise InternalError("an allowed function failed on a declared value") from None
-    return tuple(dict.fromkeys(v for v, tried in found if v is not None or not tried))

@@ -1,4 +1,4 @@
-"""Which groups of an answer are shown, and in which order: min_units, HAVING, ORDER BY, OFFSET and LIMIT.
+"""Which groups of an answer are shown, and in which order: those that may be, min_units, HAVING, ORDER BY, LIMIT.
 
 Post-processing of what was released.
 """
@@ -6,26 +6,28 @@ Post-processing of what was released.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from duckdp.catalog.table import Scalar
+from duckdp.compiler.combinations import possible
 from duckdp.compiler.expression import Expr
 from duckdp.compiler.least_units import least_shown
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.vectors import Vector
 
 
-def shown_rows(plan: Plan, vector: Callable[[Expr], Vector], count: int) -> list[int]:
+def shown_rows(plan: Plan, vector: Callable[[Expr], Vector], keys: Sequence[Sequence[Scalar]]) -> list[int]:
     """The places of the groups that are shown, in the statement's order.
 
     Args:
         plan: of the statement.
         vector: value of an expression over all groups.
-        count: how many groups there are.
+        keys: of each group.
     """
-    query, rows = plan.query, list(range(count))
+    query, rows = plan.query, possible(plan.query, keys)
     if query.group_size is not None:
         units, least = vector(query.group_size).value, least_shown(plan)
         rows = [i for i in rows if units[i] >= least]

@@ -46,6 +46,8 @@ _T_VIEWS = ("tests/test_declarations.py", "tests/adversary/test_hostile_schemas.
 # fmt: off
 GATE: tuple[Mutant, ...] = (
     # ---- tokens
+    Mutant("combinations: hours by the day", "duckdp/compiler/combinations.py", "return days_between(column) if all(by_day(expr, column) for expr in whole) else None", "return days_between(column)", ("tests/compiler/test_combinations.py",)),
+    Mutant("combinations: a label stands for nothing", "duckdp/compiler/combinations.py", " and column.other is None else None", " else None", ("tests/compiler/test_combinations.py",)),
     Mutant("tokens: brackets in each other", _TOKENS, "            if len(levels) > MAX_BRACKETS:\n", "            if False:\n", _T_TOKENS),
     Mutant("tokens: types in each other", _TOKENS, "            if levels[-1] > MAX_TYPED:\n", "            if False:\n", _T_TOKENS),
     Mutant("tokens: types in a row", _TOKENS, "        if row > MAX_TYPES:\n", "        if False:\n", _T_TOKENS),

@@ -55,8 +55,11 @@ def _zero(a: Facts) -> bool:
     return a.interval.contains(0)
 
 
-def _remainder_image(_: Interval, b: Interval) -> Interval:
-    return REALS if b.contains(0) else Interval(-b.largest, b.largest)
+def _remainder_image(a: Interval, b: Interval) -> Interval:
+    """Of the sign of the dividend, and no larger than it."""
+    if b.contains(0):
+        return REALS
+    return Interval(-min(b.largest, max(-a.lower, 0)), min(b.largest, max(a.upper, 0)))
 
 
 def _product(call: Call, z: Sequence[Rectangle]) -> Rectangle:

@@ -21,7 +21,6 @@ from duckdp.core.interval import REALS, Interval
 from duckdp.core.rectangles import Span
 
 UNITS = {"year": 366, "quarter": 92, "month": 31, "week": 7, "day": 1, "hour": 1 / 24, "minute": 1 / 1440}
-SHORTEST = {"year": 365, "quarter": 90, "month": 28}  # days of the shortest such unit
 Moments = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -157,16 +156,30 @@ def _years(args: Args, _: str) -> Interval:
     return Interval(found[0].year, found[1].year) if found is not None else Interval(1, 9999)
 
 
-def _difference_image(args: Args, unit: str) -> Interval:
-    first, second = args[0].dates, args[1].dates
-    if first is None or second is None:
-        return REALS
-    least = (_moment(second[0]) - _moment(first[1])).total_seconds() / 86400
-    most = (_moment(second[1]) - _moment(first[0])).total_seconds() / 86400
-    shortest = SHORTEST.get(unit, UNITS[unit])
-    return Interval(
-        math.floor(least / shortest) - 1 if least < 0 else -1, math.ceil(most / shortest) + 1 if most > 0 else 1
+def _between(args: Args, unit: str) -> tuple[int, int] | None:
+    """The least and the largest number of periods between two moments, by where they begin."""
+    if args[0].dates is None or args[1].dates is None:
+        return None
+    a, b, c, d = (
+        np.array(_moment(end), dtype="datetime64[us]").astype(np.int64) for arg in args for end in arg.dates or ()
     )
+    number = PERIODS[unit]
+    room = 1 if unit == "week" or (unit in ("hour", "minute") and min(a, c) < 0) else 0  # as in _difference
+    return int(number(c) - number(b)) - room, int(number(d) - number(a)) + room
+
+
+def _difference_image(args: Args, unit: str) -> Interval:
+    found = _between(args, unit)
+    return REALS if found is None else Interval(*found)
+
+
+def _passed_image(args: Args, unit: str) -> Interval:
+    """Whole periods that have passed: as many as begin, or one less, on either side of 0."""
+    found = _between(args, unit)
+    if found is None:
+        return REALS
+    least, most = found
+    return Interval(least - 1 if least > 0 else least, most + 1 if most < 0 else most)
 
 
 def _moment(d: dt.date) -> dt.datetime:
@@ -232,7 +245,7 @@ DATES: tuple[Operator, ...] = (
             gives=N,
             offered=("date_sub",),
             sql=lambda a, unit: f"CAST(system.main.date_sub('{_unit(unit)}', {a[0]}, {a[1]}) AS DOUBLE)",
-            interval=_difference_image,
+            interval=_passed_image,
             integral=always,
             number_type=always_of(INTEGER),
         )
