@@ -66,16 +66,41 @@ def test_limits_are_of_what_is_shown(con: duckdb.DuckDBPyConnection) -> None:
 # ---- no row is lost -------------------------------------------------------------------------------------------------
 
 KEYS = (
-    "isodow(seen)", "dayname(seen)", "year(seen) * 100 + month(seen)", "date_trunc('quarter', seen)",
-    "strftime(seen, '%b')", "year(born - INTERVAL 7 MONTH)", "quarter(born)", "born > DATE '1991-06-01'",
-    "date_diff('month', born, DATE '1993-01-01')", "sex", "coalesce(sex, 'none')", "sex = 'F'", "ward", "ward IS NULL",
-    "age // 20", "age % 7", "age >= 18", "CASE WHEN age > 60 THEN 'old' WHEN age > 30 THEN 'middle' END", "smoker",
-    "NOT smoker", "level", "level = 2",
-)  # fmt: skip
+    "isodow(seen)",
+    "dayname(seen)",
+    "year(seen) * 100 + month(seen)",
+    "date_trunc('quarter', seen)",
+    "strftime(seen, '%b')",
+    "year(born - INTERVAL 7 MONTH)",
+    "quarter(born)",
+    "born > DATE '1991-06-01'",
+    "date_diff('month', born, DATE '1993-01-01')",
+    "sex",
+    "coalesce(sex, 'none')",
+    "sex = 'F'",
+    "ward",
+    "ward IS NULL",
+    "age // 20",
+    "age % 7",
+    "age >= 18",
+    "CASE WHEN age > 60 THEN 'old' WHEN age > 30 THEN 'middle' END",
+    "smoker",
+    "NOT smoker",
+    "level",
+    "level = 2",
+)
 WHERE = (
-    "sex = 'F' OR ward = 'a'", "age > 30", "isodow(seen) < 6", "age % 7 <> 3 OR sex IS NULL", "smoker = (age > 40)",
-    "level IS NOT NULL", "cost > 100", "year(seen) = 2021", "ward <> sex", "quarter(born) = 2 OR age < 50",
-)  # fmt: skip
+    "sex = 'F' OR ward = 'a'",
+    "age > 30",
+    "isodow(seen) < 6",
+    "age % 7 <> 3 OR sex IS NULL",
+    "smoker = (age > 40)",
+    "level IS NOT NULL",
+    "cost > 100",
+    "year(seen) = 2021",
+    "ward <> sex",
+    "quarter(born) = 2 OR age < 50",
+)
 
 
 def _rows(rng: random.Random) -> list[tuple[Any, ...]]:
@@ -159,16 +184,27 @@ def test_hours_taken_for_days_are_missed(con: duckdb.DuckDBPyConnection, monkeyp
 # ---- functions of the day -------------------------------------------------------------------------------------------
 
 DAILY = (
-    "year(seen)", "isodow(seen) + dayofyear(seen)", "year(seen - INTERVAL 7 MONTH)",
+    "year(seen)",
+    "isodow(seen) + dayofyear(seen)",
+    "year(seen - INTERVAL 7 MONTH)",
     "date_diff('day', born, seen::DATE)",
-    "date_diff('month', TIMESTAMP '2019-12-31 23:59:00', seen + INTERVAL 3 DAY)", "date_trunc('week', seen)",
-    "strftime(seen, '%Y-%j')", "seen::DATE", "CASE WHEN month(seen) >= 8 THEN year(seen) ELSE year(seen) - 1 END",
-)  # fmt: skip
+    "date_diff('month', TIMESTAMP '2019-12-31 23:59:00', seen + INTERVAL 3 DAY)",
+    "date_trunc('week', seen)",
+    "strftime(seen, '%Y-%j')",
+    "seen::DATE",
+    "CASE WHEN month(seen) >= 8 THEN year(seen) ELSE year(seen) - 1 END",
+)
 HOURLY = (
-    "hour(seen)", "seen", "date_sub('day', TIMESTAMP '2019-12-31 23:59:00', seen)", "year(seen + INTERVAL 5 HOUR)",
-    "date_trunc('hour', seen)", "seen > TIMESTAMP '2021-01-01 10:00:00'", "date_diff('hour', TIMESTAMP '2019-12-31', seen)",
-    "strftime(seen, '%d %H')", "isodow(seen) + minute(seen)",
-)  # fmt: skip
+    "hour(seen)",
+    "seen",
+    "date_sub('day', TIMESTAMP '2019-12-31 23:59:00', seen)",
+    "year(seen + INTERVAL 5 HOUR)",
+    "date_trunc('hour', seen)",
+    "seen > TIMESTAMP '2021-01-01 10:00:00'",
+    "date_diff('hour', TIMESTAMP '2019-12-31', seen)",
+    "strftime(seen, '%d %H')",
+    "isodow(seen) + minute(seen)",
+)
 
 
 def _read(text: str) -> Expr:
