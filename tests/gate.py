@@ -153,6 +153,11 @@ def exact_cells(plan: Plan, rows: Sequence[Row]) -> dict[Row, tuple[int, ...]]:
     return {row[:width]: tuple(int(v) for v in row[width:]) for row in rows}
 
 
+def own_steps(plan: Plan) -> list[tuple[int, int]]:
+    """Of a unit with so many open keys at most, and more than those before: what it adds to each, where keys count."""
+    return list(plan.measures[0].levels) or [(plan.groups, 1)]
+
+
 def exact_payload(plan: Plan, rows: Sequence[Row]) -> str:
     """A payload as ``SelectTask.release`` writes it, with exact cells and every open key shown."""
     if not plan.measures:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from duckdp.catalog.table import name_nulls, name_unit
 from duckdp.compiler.least_units import told_units
 from duckdp.compiler.measures import Measure
 from duckdp.compiler.notation import pretty as pretty
-from duckdp.compiler.plan import Plan
+from duckdp.compiler.plan import Plan, threshold_units
 from duckdp.compiler.query import Key, Query
 from duckdp.compiler.relations.relation import Relation
 from duckdp.core.errorbars import Noise
@@ -30,10 +32,10 @@ def describe_plan(plan: Plan) -> list[str]:
         *_read(query),
     ]
     lines += [f"  {name_nulls(query.table)}"] if query.table.null_units else []
-    lines += [f"  key: {pretty(key.expr)} ({_key(key, plan.tau)})" for key in query.keys]
+    lines += [f"  key: {pretty(key.expr)} ({_key(key, plan)})" for key in query.keys]
     for measure, noise in zip(plan.measures, plan.noises, strict=True):
         scale = "public, exact" if noise is None else f"noise of scale {noise.scale / measure.steps:.6g}"
-        lines.append(f"  measure: {_measure(measure)}, {scale}{_share(plan, measure, noise)}")
+        lines.append(f"  measure: {_measure(measure, plan)}, {scale}{_share(plan, measure, noise)}")
     if plan.loss.delta_atto:
         lines.append(f"  delta: {show_decimal(plan.loss.delta_atto, 18)}")
     return [*lines, *(f"  then, free: {step}" for step in _afterwards(plan))]
@@ -81,13 +83,17 @@ def _unit(plan: Plan) -> str:
     return f"all rows of one {name_unit(table)} ({plan.neighbours.value}); at most {rows}{within} count"
 
 
-def _key(key: Key, tau: int | None) -> str:
+def _key(key: Key, plan: Plan) -> str:
     if key.domain is None:
-        return f"shown if at least {tau} noisy units have it"
+        if plan.unweighted is None:
+            return f"shown if at least {plan.tau} noisy units have it"
+        return f"shown if the weights of its units are at least {threshold_units(plan):,.1f}, noise included"
     return f"complete: {_counted(len(key.domain), 'public value')}, {key.source}"
 
 
-def _measure(measure: Measure) -> str:
+def _measure(measure: Measure, plan: Plan) -> str:
+    if measure.kind == "weights":
+        return f"privacy units by weight, in place of their number: {_weight(measure, plan)}"
     where = f" where {pretty(measure.filter)}" if measure.filter is not None else ""
     if measure.kind == "units":
         return f"privacy units{where}"
@@ -106,6 +112,14 @@ def _measure(measure: Measure) -> str:
     what = ("sum" if measure.kind == "sum" else released) + " of"
     span = f" in [{measure.lower:g}, {measure.upper:g}]" if measure.degree or measure.kind == "sum" else ""
     return f"{what} {pretty(measure.argument)}{span}{nulls}{where}"
+
+
+def _weight(measure: Measure, plan: Plan) -> str:
+    """What a unit weighs, as a formula."""
+    formula = f"{plan.groups} / k" if plan.family == "laplace" else f"sqrt({plan.groups} / k)"
+    whole = plan.groups if plan.family == "laplace" else math.sqrt(plan.groups)
+    cut = measure.largest < math.floor(whole * measure.steps)
+    return f"one in k groups weighs {formula}{' or less' if cut else ''} in each"
 
 
 def _counted(n: int, what: str) -> str:

@@ -294,6 +294,7 @@ def _units(plan: Plan, prepared: str, keys: list[str]) -> str:
         rows, present, sums = _totals(i, measure)
         items += [f"{rows} AS r{i}"] if measure.null_cell or measure.kind == "units" else []
         items += [f"{present} AS n{i}"] if measure.kind in ("cells", "bins", "centred") else []
+        items += [f"system.main.count() OVER (PARTITION BY {UNIT}) AS own"] if measure.kind == "weights" else []
         items += [f"COALESCE({s}, 0) AS s{i}_{j}" for j, s in enumerate(sums)]
     return f"(SELECT {', '.join(items)} FROM {prepared} GROUP BY {', '.join([UNIT, *keys])}) AS units"
 
@@ -313,6 +314,10 @@ def _unit_cells(i: int, measure: Measure, most: int) -> list[str]:
     """
     if measure.kind == "units":
         return [f"(CASE WHEN r{i} > 0 THEN 1 ELSE 0 END)"]
+    if measure.kind == "weights":
+        *fewer, (_, least) = measure.levels
+        branches = " ".join(f"WHEN own <= {groups} THEN {weight}" for groups, weight in fewer)
+        return [f"(CASE {branches} ELSE {least} END)"]
     if measure.kind == "values":
         return ["0"]  # distinct_values.py has them
     if measure.kind == "bins":

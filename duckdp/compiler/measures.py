@@ -12,6 +12,7 @@ Sensitivities (u = rows of a unit that count per group, m = groups of a unit tha
                REPLACE     one group: span of {0} and the values (0 left out if every row counts)
                            groups: l1 = 2 Q, l2^2 = max(2 Q^2, span^2)
     units      1 per group: as cells with u D = 1
+    weights    of a unit by its number of groups, with the norms of units: mechanisms/key_weights.py
     bins       as cells: a row is a corner of the simplex, D in one of the B cells
     values     ADD_REMOVE  l1 = m k, l2^2 = m k^2           REPLACE  as cells with D = 1
     centred    ADD_REMOVE  l1 = m u D, l2^2 = m (u D)^2     REPLACE  l1 = 2 D, l2^2 = 4 D^2
@@ -64,21 +65,22 @@ class Measure:
     """One released integer vector per group.
 
     Attributes:
-        kind: "cells" (Bernstein cells), "sum", "units" (distinct privacy units), "bins" (rows in equal parts of the
-            argument's range), "values" (how many different ones) or "centred" (sum about the middle of the range,
-            beside a measure that counts the rows).
+        kind: "cells" (Bernstein cells), "sum", "units" (distinct privacy units), "weights" (of units, for a threshold
+            alone), "bins" (rows in equal parts of the argument's range), "values" (how many different ones) or
+            "centred" (sum about the middle of the range, beside a measure that counts the rows).
         argument: number expression, or None for rows.
         filter: FILTER condition, or None.
         degree: of the cells; of bins one less than how many there are; of a centred sum 1.
         null_cell: a further cell counts rows whose argument is NULL.
         lower, upper: clamp of the argument; of values how many there may be, if that is known.
         bits: grid of 2**bits steps: per row (cells) or per unit of the argument (sum); may be negative.
-        largest: Q for "sum", steps of one row otherwise.
+        largest: Q for "sum", the largest weight, steps of one row otherwise.
+        levels: of weights: (most groups of a unit, what it adds to each), as mechanisms/key_weights.py has them.
         fixed_total: the last cell is public minus the others (REPLACE with a public count).
         sensitivity: of the whole vector, grid units.
     """
 
-    kind: Literal["cells", "sum", "units", "bins", "values", "centred"]
+    kind: Literal["cells", "sum", "units", "weights", "bins", "values", "centred"]
     argument: Expr | None = None
     filter: Expr | None = None
     degree: int = 0
@@ -87,6 +89,7 @@ class Measure:
     upper: float = 1.0
     bits: int = 0
     largest: int = 1
+    levels: tuple[tuple[int, int], ...] = ()
     fixed_total: bool = False
     sensitivity: Sensitivity = UNIT_SENSITIVITY
 
@@ -110,7 +113,7 @@ class Measure:
         if aggregate.filter != self.filter:
             return False
         row = aggregate_row(aggregate)
-        if row.of == "units" or self.kind == "units":
+        if row.of == "units" or self.kind in ("units", "weights"):
             return row.of == self.kind
         if row.of == "rows":
             whole = self.argument is None or self.null_cell or not facts(self.argument).nullable
@@ -135,9 +138,8 @@ class Measure:
             if self.argument is not None and (self.degree or self.kind == "sum")
             else ""
         )
-        text = (
-            f"{what}({show(self.argument) if self.kind != 'units' else ''}{' + nulls' if self.null_cell else ''}){span}"
-        )
+        of = "" if self.kind in ("units", "weights") else show(self.argument)
+        text = f"{what}({of}{' + nulls' if self.null_cell else ''}){span}"
         return text + (f" where {show(self.filter)}" if self.filter is not None else "")
 
 

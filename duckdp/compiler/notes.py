@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from duckdp.catalog.table import Table
 from duckdp.compiler.aggregates import aggregate_row
 from duckdp.compiler.evaluate import expected_half_widths
@@ -9,7 +11,7 @@ from duckdp.compiler.expression import Aggregate, Expr, walk
 from duckdp.compiler.facts import facts
 from duckdp.compiler.known import is_zero
 from duckdp.compiler.least_units import told_units
-from duckdp.compiler.plan import Plan
+from duckdp.compiler.plan import Plan, threshold_units
 from duckdp.compiler.relations.relation import Relation
 
 NO_ROWS = "no row counts, by the declared bounds and domains alone"
@@ -30,7 +32,7 @@ def plan_notes(plan: Plan) -> list[str]:
     if (caveat := plan_caveat(plan) or _bounded(plan, rows=False)) is not None:
         notes.append(caveat)
     if plan.tau is not None:
-        notes.append(f"groups with fewer than about {plan.tau} units are not shown")
+        notes.append(_note_of_keys(plan))
     if (shown := told_units(plan)) is not None:
         notes.append(shown)
     listed = [k for k in plan.query.keys if k.domain is not None and k.other is None]
@@ -40,6 +42,12 @@ def plan_notes(plan: Plan) -> list[str]:
     if missed:
         notes.append(f"rows whose key is {' or '.join(missed)} are left out")
     return notes
+
+
+def _note_of_keys(plan: Plan) -> str:
+    """Which groups are not shown, of keys without a domain."""
+    few = f"groups with fewer than about {math.ceil(threshold_units(plan) or 0)} units are not shown"
+    return few if plan.unweighted is None else f"{few}; a unit in fewer than {plan.groups} groups weighs more"
 
 
 def output_note(plan: Plan, expr: Expr) -> str | None:

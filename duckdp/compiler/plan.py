@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from duckdp.compiler.listed_values import with_listed
 from duckdp.compiler.measures import Measure, bound_measure, choose_measures
 from duckdp.compiler.query import Query
 from duckdp.compiler.relations.relation import Relation
+from duckdp.compiler.unit_weights import weigh_units
 from duckdp.core.errorbars import Noise
 from duckdp.core.summedbars import Law
 from duckdp.core.types import Loss, Neighbours, Sensitivity, show_decimal
@@ -47,10 +48,11 @@ class Plan:
             (compiler/known.py), nothing is read.
         noises: of each measure; None for a measure that is public.
         groups: groups of a unit that count.
-        tau: threshold on the noisy number of units, or None when all keys are public.
+        tau: threshold on the noisy number of units, or on their weights; None when all keys are public.
         family, loss, neighbours: mechanism and cost.
         laws: of the noise of each measure as it is shown, where parts of a statement are combined; None: as drawn.
         derived: nothing is read and nothing drawn, the cells follow from those of other parts.
+        unweighted: the same with the number of units where this has their weights; as it was once planned.
     """
 
     query: Query
@@ -63,11 +65,17 @@ class Plan:
     neighbours: Neighbours
     laws: tuple[Law | None, ...] | None = None
     derived: bool = False
+    unweighted: Plan | None = None
 
     @property
     def reads(self) -> bool:
         """Whether it reads private rows, and is charged."""
         return bool(self.measures) and not self.derived
+
+    @property
+    def once(self) -> Plan:
+        """As it was once planned, before weights of units: the same figures, of fewer groups."""
+        return self if self.unweighted is None else self.unweighted
 
     @property
     def shown(self) -> tuple[Law | None, ...]:
@@ -111,6 +119,7 @@ class Plan:
                 "scales": [n.scale if n else 0 for n in self.noises],
                 "epsilon": self.loss.epsilon_nano,
                 "delta": self.loss.delta_atto,
+                **({"weights": weights} if (weights := [m.levels for m in self.measures if m.levels]) else {}),
             },
             sort_keys=True,
         )
@@ -189,7 +198,7 @@ def make_plan(
     if open_keys:
         assert noises[0] is not None
         tau = threshold(noises[0], delta_atto=calibration.loss.delta_zcdp_atto, groups=groups)
-    return Plan(
+    plan = Plan(
         query=query,
         measures=tuple(measures),
         noises=noises,
@@ -199,6 +208,20 @@ def make_plan(
         loss=calibration.loss,
         neighbours=neighbours,
     )
+    return _weighted(plan, calibration) if open_keys else plan
+
+
+def _weighted(plan: Plan, calibration: Calibration) -> Plan:
+    """Weights in place of the number of units that decides which keys are shown, where nothing else asks for it."""
+    units, asked = plan.measures[0], _aggregates(plan.query)
+    if units.kind != "units" or plan.neighbours is not Neighbours.ADD_REMOVE or any(map(units.serves, asked)):
+        return plan
+    found = weigh_units(calibration, groups=plan.groups, row_cap=plan.query.table.row_cap)
+    if found is None:
+        return plan
+    measures, noises = (found.measure, *plan.measures[1:]), (found.noise, *plan.noises[1:])
+    _prove_range(measures, noises, plan.query.table.row_cap)
+    return replace(plan, measures=measures, noises=noises, tau=found.tau, unweighted=plan)
 
 
 def _require_keys(query: Query, delta_atto: int) -> bool:
@@ -242,6 +265,11 @@ def domain_size(query: Query) -> int | None:
     return math.prod(len(k.domain or ()) for k in query.keys)
 
 
+def threshold_units(plan: Plan) -> float | None:
+    """From how many units on a group is shown, noise included: each weighs 1, or more; None: all keys are public."""
+    return None if plan.tau is None else plan.tau / plan.measures[0].steps
+
+
 def is_small(query: Query) -> bool:
     """Whether a query, its plan and its answer are small enough to be kept for the next time that they are asked."""
     return (domain_size(query) or 0) <= _KEPT
@@ -283,7 +311,7 @@ def _calibrate(
     if mechanism not in ("auto", "laplace", "gaussian"):
         raise ParameterError("P107", "mechanism", mechanism, "must be auto, laplace or gaussian.")
     if not noisy:
-        return Calibration(family="laplace", noises=(), loss=Loss(epsilon_nano=0))
+        return Calibration(family="laplace", noises=(), loss=Loss(epsilon_nano=0), shares=())
     sensitivities, weights = [s for s, _ in noisy], [w for _, w in noisy]
     half = delta_atto // 2 if open_keys else 0  # Gaussian noise over open keys: half for each
     spare = 0 if open_keys and half == 0 else delta_atto - half

@@ -39,8 +39,9 @@ class SelectTask(OneRead):
 
     @property
     def mechanism(self) -> str:
-        """Noise family, and the threshold when keys are open."""
-        return self.plan.family + ("+threshold" if self.plan.tau is not None else "")
+        """Noise family, and the threshold when keys are open, or weights and their threshold."""
+        chosen = "+threshold" if self.plan.unweighted is None else "+weights"
+        return self.plan.family + (chosen if self.plan.tau is not None else "")
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ def released(plan: Plan, measure: Measure, aggregate: Aggregate, cells: Floats) 
     whole = aggregate.argument is not None and facts(aggregate.argument).integral
     noise = plan.noises[plan.measures.index(measure)]
     assert measure.kind != "centred"  # it is made cells before (spreads.as_cells)
+    assert measure.kind != "weights"  # they serve no aggregate
     span = (measure.degree, *bounds_of(measure, aggregate), measure.steps)
     return Released(measure.kind, *span, cells, option=aggregate.option, noise=noise, whole=whole)
 

@@ -40,12 +40,14 @@ class Performed:
 
     Attributes:
         left: what the analyst could still spend when it was stored, if that was just now.
+        earlier: whether it is of the question as it was once planned.
     """
 
     payload: str
     charge_id: int
     stored: bool
     left: Remaining | None = None
+    earlier: bool = False
 
 
 class Desk(Lookups):
@@ -113,6 +115,7 @@ class Desk(Lookups):
                 again=fresh and name is not None,
             )
 
+        today = task
         if before:
             task = next((one for one in (task, *before) if data.ledger.asked(requested(one))), task)
         work, request = task.work(data.salt), requested(task)  # what cannot be printed is refused before the charge
@@ -125,9 +128,11 @@ class Desk(Lookups):
                 admitted = data.ledger.admit(request, claim=claim, check=watch.check, new=new)
             if isinstance(admitted, StoredRelease):
                 given_again(admitted.charge_id)
-                return Performed(payload=admitted.payload, charge_id=admitted.charge_id, stored=True)
-            charged(admitted.id)
-            return self._release(admitted, work, (table, *others))
+                found = Performed(payload=admitted.payload, charge_id=admitted.charge_id, stored=True)
+            else:
+                charged(admitted.id)
+                found = self._release(admitted, work, (table, *others))
+            return replace(found, earlier=task is not today)
         finally:
             data.life.end(claim)  # from here on an equal question may redeem the charge, if there is one
 
@@ -253,9 +258,10 @@ class Desk(Lookups):
         """A SELECT's answer: charged, stored before, or known without the data; without ``bars`` its values alone."""
         if not plan.measures:
             return known_answer(plan, self.remaining_text())
-        task = SelectTask(plan=plan)
-        done = self.perform(task, table=plan.query.table, statement=statement, fresh=fresh, nonce=nonce)
-        return self.result(plan, done, bars=bars)
+        task, before = SelectTask(plan=plan), [SelectTask(plan=one) for one in (plan.unweighted,) if one is not None]
+        table = plan.query.table
+        done = self.perform(task, table=table, statement=statement, fresh=fresh, nonce=nonce, before=before)
+        return self.result(plan.once if done.earlier else plan, done, bars=bars)
 
     def result(self, plan: Plan, done: Performed, *, bars: bool = True) -> Result:
         """A SELECT's answer from its release."""

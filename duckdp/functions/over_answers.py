@@ -56,11 +56,13 @@ class Released:
     """What a statement released, ready to be computed with.
 
     Attributes:
+        plans: of each part, as it was released.
         columns: of each part, as the answer of its question.
         public: of each public table, its columns.
         done: how it came; None: nothing was read.
     """
 
+    plans: list[Plan]
     columns: list[list[ResultColumn]]
     public: list[list[list[Any]]]
     done: Performed | None
@@ -130,11 +132,22 @@ class Outer:
         plans = self.plans
         task, done = task_of(plans), None
         if task is not None:
-            tables = [plan.query.table for plan in plans if plan.reads]
-            done = desk.perform(task, table=tables[0], others=tables[1:], statement=statement, fresh=fresh, nonce=nonce)
+            tables, once = [plan.query.table for plan in plans if plan.reads], [plan.once for plan in plans]
+            earlier = task_of(once)
+            before = [] if once == plans or earlier is None else [earlier]
+            done = desk.perform(
+                task,
+                table=tables[0],
+                others=tables[1:],
+                statement=statement,
+                fresh=fresh,
+                nonce=nonce,
+                before=before,
+            )
+            plans = once if done.earlier else plans
         payloads = with_sums(plans, payloads_of(plans, None if done is None else done.payload))
         columns = [answer_columns(p, one) for p, one in zip(plans, payloads, strict=True)]
-        return Released(columns=columns, public=public, done=done)
+        return Released(plans=plans, columns=columns, public=public, done=done)
 
     def crossing(self, desk: Desk, released: Released, *, intervals: bool) -> Result:
         """The columns of all parts side by side, as :meth:`columns` has them; each part has rows of its own."""
@@ -145,11 +158,12 @@ class Outer:
             for part, columns in zip(self.columns(intervals=intervals), values, strict=True)
             for (name, kind), column in zip(part, columns, strict=True)
         ]
-        return self.told(desk, found, released.done)
+        return self.told(desk, found, released)
 
-    def told(self, desk: Desk, columns: Sequence[ResultColumn], done: Performed | None) -> Result:
+    def told(self, desk: Desk, columns: Sequence[ResultColumn], released: Released) -> Result:
         """A result with its cost and notes."""
-        notes = list(dict.fromkeys(note for plan in self.plans for note in plan_notes(plan)))
+        notes = list(dict.fromkeys(note for plan in released.plans for note in plan_notes(plan)))
+        done = released.done
         if done is None:
             source = "known without the data" if self.prices else "public tables"
             return Result(columns=columns, source=source, remaining=desk.remaining_text(), notes=notes)
@@ -170,7 +184,7 @@ class Outer:
         crossing = self.crossing(desk, released, intervals=True)
         rows = front.over(crossing.columns, columns, lambda selects: self.text(selects, intervals=True))
         shown = self._shown(named, rows, released.columns)
-        return self.told(desk, shown, released.done)
+        return self.told(desk, shown, released)
 
     def _shown(
         self, named: Columns, rows: list[tuple[Any, ...]], parts: list[list[ResultColumn]]

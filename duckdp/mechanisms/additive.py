@@ -41,11 +41,16 @@ _PARTS = 1000  # of a cost, of which each measure has some: finer ones change th
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """Noise of each measure and what the whole costs."""
+    """Noise of each measure and what the whole costs.
+
+    Attributes:
+        shares: of each measure: epsilon in 1e-9 (Laplace), or rho in 1e-12 (Gaussian).
+    """
 
     family: Family
     noises: tuple[Noise, ...]
     loss: Loss
+    shares: tuple[int, ...]
 
 
 def calibrate(
@@ -78,7 +83,6 @@ def calibrate(
             raise ParameterError(
                 "P101", "epsilon", epsilon_nano / NANO, f"is too small to be shared by {count} measures."
             )
-        scales = [laplace_scale(Fraction(e, NANO), s.l1) for e, s in zip(shares, sensitivities, strict=True)]
         rho = pure_rho(epsilon_nano)
         loss_delta = threshold_delta_atto
     else:
@@ -90,10 +94,17 @@ def calibrate(
             raise ParameterError(
                 "P101", "epsilon", epsilon_nano / NANO, "is too small for Gaussian noise at this delta."
             )
-        scales = [gaussian_scale(Fraction(r, PICO), s.l2_squared) for r, s in zip(shares, sensitivities, strict=True)]
         loss_delta = delta_atto
     loss = Loss(epsilon_nano=epsilon_nano, delta_atto=loss_delta, rho_pico=rho, delta_zcdp_atto=threshold_delta_atto)
-    return Calibration(family=family, noises=tuple(Noise(family, s) for s in scales), loss=loss)
+    noises = tuple(noise_for(family, share, s) for share, s in zip(shares, sensitivities, strict=True))
+    return Calibration(family=family, noises=noises, loss=loss, shares=tuple(shares))
+
+
+def noise_for(family: Family, share: int, sensitivity: Sensitivity) -> Noise:
+    """The noise by which a measure costs at most its share: epsilon in 1e-9 (Laplace), or rho in 1e-12 (Gaussian)."""
+    if family == "laplace":
+        return Noise(family, laplace_scale(Fraction(share, NANO), sensitivity.l1))
+    return Noise(family, gaussian_scale(Fraction(share, PICO), sensitivity.l2_squared))
 
 
 def best_parts(importances: Sequence[float], family: Family) -> list[int]:

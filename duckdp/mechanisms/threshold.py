@@ -40,25 +40,31 @@ def threshold(noise: Noise, *, delta_atto: int, groups: int) -> int:
     >>> threshold(Noise("laplace", 1.0), delta_atto=10**10, groups=1)
     21
     """
-    log_share = math.log(delta_atto) - math.log(ATTO) - math.log(groups)
-    if noise.family == "laplace":
-        t = noise.scale * (-log_share - math.log1p(math.exp(-1 / noise.scale)))
-    else:
-        t = _gaussian_room(noise.scale, log_share)
+    t = room(noise, math.log(delta_atto) - math.log(ATTO) - math.log(groups))
     return 1 + max(1, math.ceil(t)) + 1
 
 
-def _gaussian_room(scale: float, log_share: float) -> float:
-    """How far a discrete Gaussian reaches but with a chance of exp(log_share): the least whole number by its bound."""
-    most = math.ceil(scale * math.sqrt(-2 * log_share))
+def room(noise: Noise, log_share: float) -> float:
+    """How far noise reaches but with a chance of exp(log_share): of a Gaussian the least whole number by its bounds."""
+    if noise.family == "laplace":
+        t = noise.scale * (-log_share - math.log1p(math.exp(-1 / noise.scale)))
+        return t
+    most = math.ceil(noise.scale * math.sqrt(-2 * log_share))
     low, high = 0, most
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _log_tail(scale, middle) <= log_share else (middle, high)
+        low, high = (low, middle) if _log_gaussian_tail(noise.scale, middle) <= log_share else (middle, high)
     return high
 
 
-def _log_tail(scale: float, t: int) -> float:
+def log_tail(noise: Noise, t: int) -> float:
+    """An upper bound of log P(Z >= t), t >= 1; of Laplace noise it is exact."""
+    if noise.family == "laplace":
+        return -t / noise.scale - math.log1p(math.exp(-1 / noise.scale))
+    return _log_gaussian_tail(noise.scale, t)
+
+
+def _log_gaussian_tail(scale: float, t: int) -> float:
     """An upper bound of log P(Z >= t) for a discrete Gaussian, t >= 1; it falls as t grows."""
     falls = -math.expm1(-(2 * t + 1) / (2 * scale * scale))
     return -(t * t) / (2 * scale * scale) - math.log(max(1.0, scale * math.sqrt(2 * math.pi))) - math.log(falls)

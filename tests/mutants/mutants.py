@@ -28,6 +28,7 @@ from tests.mutants.of_shares import SHARES
 from tests.mutants.of_smooth import SMOOTH
 from tests.mutants.of_sparse import SPARSE
 from tests.mutants.of_statements import STATEMENTS
+from tests.mutants.of_told_keys import TOLD_KEYS
 from tests.mutants.of_units import UNITS
 from tests.mutants.of_weights import WEIGHTS
 
@@ -58,6 +59,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "ranges": RANGES,
     "shares": SHARES,
     "pages": PAGES,
+    "told keys": TOLD_KEYS,
 }
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in LISTS.values() for mutant in mutants)
 

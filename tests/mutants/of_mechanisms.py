@@ -67,8 +67,8 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("laplace: rho of the charge halved", _ADD, "        rho = pure_rho(epsilon_nano)\n", "        rho = pure_rho(epsilon_nano) // 2\n", _T_SPLIT),
     Mutant("laplace: the threshold's delta free", _ADD, "        loss_delta = threshold_delta_atto\n", "        loss_delta = 0\n", _T_SPLIT),
     Mutant("gaussian: delta free", _ADD, "        loss_delta = delta_atto\n", "        loss_delta = threshold_delta_atto\n", _T_SPLIT),
-    Mutant("laplace scale from l2", _ADD, "laplace_scale(Fraction(e, NANO), s.l1)", "laplace_scale(Fraction(e, NANO), max(1, int(s.l2_squared**0.5)))", _T_SPLIT),
-    Mutant("gaussian scale from linf", _ADD, "gaussian_scale(Fraction(r, PICO), s.l2_squared)", "gaussian_scale(Fraction(r, PICO), s.linf**2)", _T_SPLIT),
+    Mutant("laplace scale from l2", _ADD, "laplace_scale(Fraction(share, NANO), sensitivity.l1)", "laplace_scale(Fraction(share, NANO), max(1, int(sensitivity.l2_squared**0.5)))", _T_SPLIT),
+    Mutant("gaussian scale from linf", _ADD, "gaussian_scale(Fraction(share, PICO), sensitivity.l2_squared)", "gaussian_scale(Fraction(share, PICO), sensitivity.linf**2)", _T_SPLIT),
     Mutant("zcdp: the threshold's delta left out", _ADD, "delta_zcdp_atto=threshold_delta_atto", "delta_zcdp_atto=0", _T_SPLIT),
     # ---- scales
     Mutant("laplace scale below", _NOISE, "near if near == math.inf or Fraction(near) >= exact else math.nextafter(near, math.inf)", "math.nextafter(near, 0)", ("tests/core/test_noise.py",)),

@@ -102,4 +102,8 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         Mutant("decoding: a file is believed", "duckdp/vault/decoding.py", """con.execute(f"SET disabled_optimizers = '{','.join(BELIEVING)}'")""", "pass", ()),
         "on the connection of a Parquet source, which alone brings figures of its own, the same was set when it was attached",
     ),
+    (
+        Mutant("unit weights: of rows that are replaced", "duckdp/compiler/plan.py", 'if units.kind != "units" or plan.neighbours is not Neighbours.ADD_REMOVE or ', "if ", ()),
+        "units that are rows, as replaced ones are, have one group each, and of one group there are no weights",
+    ),
 )

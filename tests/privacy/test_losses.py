@@ -58,7 +58,7 @@ from duckdp.synthetic.tree.buy import grow as tree
 from duckdp.synthetic.unit.buy import purse as release
 from duckdp.synthetic.unit.features import Factor
 from duckdp.synthetic.unit.normed import Normed, NormedFunctions, NormedProducts
-from tests.gate import clinic, plan_for
+from tests.gate import clinic, own_steps, plan_for
 from tests.mechanisms.test_kernels import twin
 from tests.privacy.draws import HIGH, LOW, NONE, ODD, SLOW, TASKS, Case, _random_row, connect, observe, tables
 from tests.privacy.test_draws import _case
@@ -462,9 +462,9 @@ def _within(plan: Plan, epsilon_nano: int, delta_atto: int) -> None:
     for_keys = 0.0
     if plan.tau is not None:
         assert plan.noises[0] is not None
-        # a key that one unit alone has counts as much as the unit adds to a group: one, since units are counted
-        beyond = plan.tau - plan.measures[0].sensitivity.linf
-        for_keys = plan.groups * _tail(plan.noises[0], beyond)
+        law, tau = plan.noises[0], plan.tau
+        # a key that one unit alone has counts as much as the unit adds to a group: one, or its weight
+        for_keys = max(keys * _tail(law, tau - steps) for keys, steps in own_steps(plan))
     rest = (plan.loss.delta_atto - plan.loss.delta_zcdp_atto) / ATTO
     for charged in (plan.loss.delta_zcdp_atto, plan.loss.delta_atto):  # whichever way charges add up
         assert for_keys <= charged / ATTO * (1 + 1e-9)
@@ -488,8 +488,10 @@ def _tail(law: Noise, t: int) -> float:
         if law.family == "laplace"
         else (lambda k: math.exp(-(k**2) / (2 * law.scale**2)))
     )
-    if law.scale > 3000:
-        return math.exp(-t / law.scale) / 2 if law.family == "laplace" else math.erfc(t / law.scale / 2**0.5) / 2
+    if law.scale > 3000:  # exact; or an integral above the sum, whose terms are convex beyond one scale
+        if law.family == "laplace":
+            return math.exp(-t / law.scale) / (1 + math.exp(-1 / law.scale))
+        return math.erfc((t - 0.5) / law.scale / 2**0.5) / 2
     reach = int(40 * law.scale) + 40
     return math.fsum(weights(k) for k in range(t, t + reach)) / (1 + 2 * math.fsum(weights(k) for k in range(1, reach)))
 

@@ -16,16 +16,22 @@ from duckdp.core.types import ATTO, Neighbours
 from duckdp.errors import QueryError
 from duckdp.mechanisms import additive
 from duckdp.mechanisms.threshold import threshold
-from tests.gate import clinic, plan_for
+from tests.gate import clinic, own_steps, plan_for
 from tests.privacy.statistics import FALSE_ALARM, clopper_pearson
 
 KEYS = 60_000
 
 
-def _shown(plan: Plan) -> int:
-    """How many of KEYS keys with one unit each are shown by one release."""
-    rows = [(f"k{i}", 1, *[0] * (plan.cells - 1)) for i in range(KEYS)]
+def _shown(plan: Plan, steps: int) -> int:
+    """How many of KEYS keys with one unit each, which adds so much to each, are shown by one release."""
+    rows = [(f"k{i}", steps, *[0] * (plan.cells - 1)) for i in range(KEYS)]
     return len(json.loads(SelectTask(plan=plan).release(rows))["keys"])
+
+
+def _above_delta(plan: Plan, keys: int, steps: int) -> bool:
+    """Whether more is surely shown than delta lets, of a unit with so many own keys and so many steps on each."""
+    lower, _ = clopper_pearson(_shown(plan, steps), KEYS, FALSE_ALARM)
+    return lower > plan.loss.delta_zcdp_atto / ATTO / keys
 
 
 def _plans() -> list[Plan]:
@@ -37,23 +43,26 @@ def _plans() -> list[Plan]:
         plan_for(text, by_row, delta="0.05"),
         plan_for(text, by_row, delta="0.05", neighbours=Neighbours.REPLACE),
         plan_for("SELECT name FROM clinic GROUP BY name", clinic(), delta="0.1", epsilon=3),
+        plan_for(f"{text} HAVING count(DISTINCT pid) > 0", clinic(max_groups=3), delta="0.05", epsilon="0.5"),
         plan_for(text, clinic(), delta="0.05", mechanism="gaussian"),
     ]
 
 
-@pytest.mark.parametrize("plan", _plans(), ids=lambda p: f"{p.family}-{p.groups}-{p.neighbours.value}-{p.cells}")
+def _name(plan: Plan) -> str:
+    return f"{plan.family}-{plan.measures[0].kind}-{plan.groups}-{plan.neighbours.value}-{plan.cells}"
+
+
+@pytest.mark.parametrize("plan", _plans(), ids=_name)
 def test_a_key_of_one_unit_is_shown_within_delta(plan: Plan) -> None:
-    lower, _ = clopper_pearson(_shown(plan), KEYS, FALSE_ALARM)
-    assert lower <= plan.loss.delta_zcdp_atto / 1e18 / plan.groups
+    assert not any(_above_delta(plan, *own) for own in own_steps(plan))
 
 
-@pytest.mark.parametrize("plan", _plans()[:5], ids=lambda p: f"{p.family}-{p.groups}-{p.neighbours.value}-{p.cells}")
+@pytest.mark.parametrize("plan", _plans()[:6], ids=_name)
 def test_twin_with_a_lower_threshold_is_noticed(plan: Plan) -> None:
     assert plan.tau is not None
     assert plan.noises[0] is not None
     twin = replace(plan, tau=plan.tau - 2 - round(1.5 * plan.noises[0].scale))
-    lower, _ = clopper_pearson(_shown(twin), KEYS, FALSE_ALARM)
-    assert lower > plan.loss.delta_zcdp_atto / 1e18 / plan.groups
+    assert _above_delta(twin, *own_steps(plan)[-1])
 
 
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
@@ -91,8 +100,9 @@ def test_a_gaussian_threshold_is_near_the_least(scale: float, delta: float) -> N
 def test_a_key_without_units_cannot_appear() -> None:
     """The proof needs it: the emitted rows are groups of rows that exist."""
     plan = plan_for("SELECT name, count(*) FILTER (WHERE smoker) FROM clinic GROUP BY name", clinic())
-    assert plan.measures[0].kind == "units"
-    assert plan.measures[0].filter is None
+    assert plan.measures[0].kind == "weights"
+    assert plan.once.measures[0].kind == "units"
+    assert plan.measures[0].filter is plan.once.measures[0].filter is None
 
 
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
