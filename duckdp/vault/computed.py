@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import duckdb
 
-from duckdp.catalog.table import Table
+from duckdp.catalog.table import RawColumn, Table
 from duckdp.errors import CatalogError, ExecutionError
 from duckdp.vault.engine import Engine
-from duckdp.vault.source import RawColumn
 
 
 def require_stored(engine: Engine, table: Table) -> None:
