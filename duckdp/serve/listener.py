@@ -24,7 +24,7 @@ from duckdp.serve import messages as say
 from duckdp.serve.messages import Body, ProtocolError
 from duckdp.serve.relay import relay
 from duckdp.serve.scram import MECHANISM, Exchange
-from duckdp.serve.strangers import PATIENCE, Strangers
+from duckdp.serve.strangers import PATIENCE, Strangers, origin
 from duckdp.serve.timing import GRID
 from duckdp.serve.users import Users
 from duckdp.serve.workers import Worker
@@ -227,7 +227,7 @@ class Listener:
     def _delay(self, user: str, address: str) -> float:
         """Seconds until a wrong password is answered; counted by name and by address, of any name alike."""
         now, longest = time.monotonic(), 0.0
-        for who in (user, f"\0{address}"):
+        for who in (user, f"\0{origin(address)}"):
             times, last = self._wrong.pop(who, (0, now))
             times = times + 1 if now - last < FORGET else 1
             self._wrong[who] = times, now
@@ -238,7 +238,7 @@ class Listener:
 
     def _owed(self, user: str, address: str) -> float:
         now = time.monotonic()
-        found = [self._wrong[who] for who in (user, f"\0{address}") if who in self._wrong]
+        found = [self._wrong[who] for who in (user, f"\0{origin(address)}") if who in self._wrong]
         return max((min(1.0, DELAY * t) for t, last in found if now - last < FORGET and t > 3), default=0.0)
 
     # ---- processes --------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 Strangers hold no more than half of the server's connections. Where that half is full, whoever has come next takes the
 place of the one who has waited longest, once that one has had its seconds; and no address holds more than a share of
-the places. So who knows a password is let in while somebody without one holds the door.
+the places; one of IPv6 stands for its /64, which one host has whole. So who knows a password is let in while somebody
+without one holds the door.
 """
 
 from __future__ import annotations
@@ -10,10 +11,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from ipaddress import IPv6Address, ip_address
 
 PATIENCE = 15.0  # seconds until somebody has logged in
 BUSY_PATIENCE = 2.0  # seconds after which a stranger's place may be taken by the next one, where all are taken
 LEAST_EACH = 8  # places that one address may hold, however few there are
+_HOST_BITS = 64  # of an address of IPv6, which its host chooses as it likes
+
+
+def origin(address: str) -> str:
+    """Whose an address is: of IPv6 all that one host may take are one."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(found, IPv6Address):
+        return str(found)
+    return str(found.ipv4_mapped or IPv6Address(int(found) >> _HOST_BITS << _HOST_BITS))
 
 
 class Strangers:
@@ -34,7 +48,7 @@ class Strangers:
 
     def admit(self, task: asyncio.Task[None], address: str) -> bool:
         """Whether there is a place for one more; whoever loses theirs by that is cancelled."""
-        now = time.monotonic()
+        now, address = time.monotonic(), origin(address)
         if self._from[address] >= self._each:
             return False
         if len(self._waiting) >= self._places:

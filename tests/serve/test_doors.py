@@ -77,6 +77,23 @@ def test_who_waited_longest_gives_way_once_all_places_are_taken(monkeypatch: pyt
     assert [room.admit(task, "10.0.0.1") for task in tasks].count(True) == strangers.LEAST_EACH
 
 
+def test_addresses_of_one_host_are_one() -> None:
+    """A host of IPv6 takes as many as it likes of 2^64: of places, and of guesses. The twin: addresses as they come."""
+    for one, another, same in [
+        ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", True),
+        ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
+        ("fe80::1%eth0", "fe80::2", True),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+    ]:
+        assert (strangers.origin(one) == strangers.origin(another)) == same
+    room, tasks = Strangers(200), [object() for _ in range(100)]
+    assert [room.admit(task, f"2001:db8::{i:x}") for i, task in enumerate(tasks)].count(True) == 25  # type: ignore[arg-type]
+    for task in tasks:
+        room.leave(task)  # type: ignore[arg-type]
+    assert len(room) == 0
+
+
 # ---- who is let go ---------------------------------------------------------------------------------------------------
 
 
