@@ -155,6 +155,7 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("normed products: long rows are added, in SQL", "duckdp/synthetic/unit/buy/sums_sql.py", "CASE WHEN s.dp_n <= {given.longest} THEN CAST(s.dp_p{n} AS HUGEINT) END", "CAST(s.dp_p{n} AS HUGEINT)", _T_NORMED),
     Mutant("normed functions: their norm is that of one", _NORMED, "total = in_order(g**2 if self.squared else np.abs(g), [1.0] * g.shape[1])", "total = in_order(g**2 if self.squared else np.abs(g), [1.0] + [0.0] * (g.shape[1] - 1))", _T_NORMED),
     Mutant("tree: means of scaled rows as they are", "duckdp/synthetic/tree/buy/averages.py", "m + cuts[i]", "m", ("tests/synthetic/wide/test_wide_averages.py",)),
+    Mutant("tree: bars of rows as the tree makes them", "duckdp/synthetic/tree/buy/missed.py", "max(lost[0] - added, lost[1] + added)", "abs(added) / 2", ("tests/synthetic/wide/test_wide_averages.py",)),
     Mutant("tree: a bounded function of NULL", "duckdp/synthetic/tree/scales.py", "weights[column + 1] = offset", "weights[column + 1] = 0.0", ("tests/synthetic/wide/test_wide_averages.py",)),
     Mutant("tree: means for twice their share", "duckdp/synthetic/tree/buy/averages.py", "share, squared = tree.plan.means, purse.gaussian", "share, squared = 2 * tree.plan.means, purse.gaussian", ("tests/synthetic/wide/test_wide_averages.py",)),
     Mutant("tree: products for twice their share", "duckdp/synthetic/tree/buy/products.py", "share, squared, apart = tree.plan.products,", "share, squared, apart = 2 * tree.plan.products,", ("tests/synthetic/wide/test_wide_products.py",)),

@@ -30,6 +30,7 @@ class Grown:
     means_apart: bool = False
     cuts: dict[int, float] = field(default_factory=dict)
     mean_bound: float = 0.0
+    missed: dict[int, float] = field(default_factory=dict)
     product_scales: dict[int, Scale] = field(default_factory=dict)
     products: Floats | None = None
     product_deviation: float = 0.0

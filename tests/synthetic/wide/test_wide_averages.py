@@ -10,6 +10,7 @@ import pytest
 
 from duckdp.synthetic.tree.bins import make_bins
 from duckdp.synthetic.tree.buy import averages
+from duckdp.synthetic.tree.make.bars import error_bars
 from duckdp.synthetic.tree.make.forest import Tree
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.scales import bin_values, normed_functions, normed_products, normed_scale, whole_scales
@@ -122,3 +123,29 @@ def test_products_tell_links_of_rows_that_have_both(world: tuple[UnitColumns, np
         g = products.functions(unit)
         told = products.means(unit)[0] / (g[:, 0].std() * g[:, 1].std())
         assert (told > 0.5 * true) == close
+
+
+@pytest.mark.parametrize("delta", [0, "1e-6"])
+def test_bars_hold_where_rows_that_are_long_in_one_number_are_so_in_all(delta: Any) -> None:
+    """No table tells, so nearly nothing is added for what scaling took off. The twin counts half of that alone."""
+    columns = [column(f"x{i}", 0, 100, nullable=False) for i in range(6)]
+    units, unit = make_units(columns), np.full((_ROWS, 6), -1.0)
+    unit[: _ROWS // 20] = 1.0
+    asked = request(units.count, expected_rows=_ROWS, epsilon="60", delta=delta)
+    purse = open_tree_purse(asked, len(columns))
+    purse.rows = float(_ROWS)
+    bins, plan = make_bins(units, 20), make_tree_plan(asked, units, purse)
+    tree = Tree(binnings=bins, plan=plan, target=None, rows=float(_ROWS), deviation=200.0)
+    tree.counts = [np.bincount(encode(b, unit), minlength=b.size).astype(np.float64) for b in bins]
+    tree.shares = [c / c.sum() for c in tree.counts]
+    tree.merges = [tree.merge(i, 0.1) for i in range(len(bins))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(averages, "ENOUGH", 0.0)
+        averages.buy_bounded_means(tree, list(range(6)), purse, memory_sums(unit))
+    errors = [50 * abs(tree.scale(i)[1] * tree.mean(i) + tree.scale(i)[0] - unit[:, i].mean()) for i in range(6)]
+    bars, tree.missed = error_bars(tree, {}, {}), {}
+    twin = error_bars(tree, {}, {})
+    assert bars is not None
+    assert twin is not None
+    for error, (_, _, bar), (_, _, short) in zip(errors, bars["columns"], twin["columns"], strict=True):
+        assert 3 * short < error < bar < 3 * error

@@ -100,8 +100,7 @@ class TreeTask(UnitTask):
             return tables.count_batches(reader.batches(parameters, codes))
 
         target = None if self.request.target is None else self.units.part_at(self.request.target)
-        purse = Purse.on(terms, keep)
-        pairs = _determined(self.units)
+        purse, pairs = Purse.on(terms, keep), _determined(self.units)
         tree = grow_tree(binnings, plan, purse, target, counts, reader.sums, values, others=others, determined=pairs)
         grown = Grown(
             means=tree.means,
@@ -120,6 +119,7 @@ class TreeTask(UnitTask):
             means_apart=tree.means_apart,
             cuts=tree.cuts,
             mean_bound=tree.mean_bound,
+            missed=tree.missed,
             product_scales=tree.product_scales,
             products=tree.products,
             product_deviation=tree.product_deviation,

@@ -20,6 +20,7 @@ from functools import partial
 import numpy as np
 
 from duckdp.synthetic.tree.bins import spread_rows
+from duckdp.synthetic.tree.buy.missed import most_missed
 from duckdp.synthetic.tree.buy.products import TRIAL_ROWS
 from duckdp.synthetic.tree.buy.resumed import fits_cuts, fits_normed, run_stage
 from duckdp.synthetic.tree.make.forest import Tree, refit
@@ -54,6 +55,7 @@ def buy_bounded_means(tree: Tree, columns: Sequence[int], purse: Purse, sums: Su
     cut = partial(_cuts, tree, columns, found, squared=squared)
     cuts = run_stage(purse, Fraction(0), cut, lambda stored: fits_cuts(stored, columns))
     _take(tree, columns, found, cuts)
+    tree.missed = most_missed(tree, columns, squared=squared)
     tree.stages.append(("means", len(columns), share))
 
 

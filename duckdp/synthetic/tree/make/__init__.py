@@ -75,6 +75,7 @@ def _grown(units: UnitColumns, kept: Kept) -> Tree:
         means_apart=grown.means_apart,
         cuts=grown.cuts,
         mean_bound=grown.mean_bound,
+        missed=grown.missed,
         product_scales=grown.product_scales,
         products=grown.products,
         product_deviation=grown.product_deviation,

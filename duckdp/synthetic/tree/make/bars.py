@@ -7,12 +7,12 @@ One column    its bins' counts err by noise of a known deviation s, so a band of
               Laplace's law (a Gamma law) and of the normal one (by mean, deviation and skewness of |normal|: .798, .603
               and .995). Estimates take noise off: projecting on the simplex, pooling with tables of pairs, a prior.
 A mean        its scaled function's noise times its width, what the noise of the count of NULLs and of n moves it by,
-              half of what scaling long rows took off it (that follows from noisy tables), how far the rows miss it,
-              and what lies beyond the width (or half of the bound on a row's norm): noise of those bins, a quarter of a
-              bin's width for their share, and what cutting noise off at 0 leaves of it in empty bins, half of its mean
-              absolute value each; where values have weights (``single_values``), how far the rows miss the released
-              mean for that. In the column's own units, for rows that have a value; None where these are not told from
-              none.
+              what scaling long rows may have taken off it beyond what was added (``buy.missed``; in releases that do
+              not say, half of what was added), how far the rows miss it, and what lies beyond the width (or half of the
+              bound on a row's norm): noise of those bins, a quarter of a bin's width for their share, and what cutting
+              noise off at 0 leaves of it in empty bins, half of its mean absolute value each; where values have weights
+              (``single_values``), how far the rows miss the released mean for that. In the column's own units, for rows
+              that have a value; None where these are not told from none.
 Two columns   over the merged cells of a table that was bought: the bars of both margins; of what is left of the table
               beside them, its noise N; and what its estimate took off, D: singular values that noise may have made are
               set to 0, and links of that size with them. The sum of |D| is at most sqrt(cells) times its norm
@@ -51,7 +51,7 @@ _ONE_SIDE = 1.645  # deviations of a normal law below which 95% are
 _BOTH = 2.12  # deviations within which 95% are: ln 20 / sqrt 2 of Laplace's law, 1.96 of a normal one
 _PRESENT = 5.0  # deviations of its noise, by which a share of rows must stand out for a mean over them to be told
 _ALONE = 0.5  # of the bound on a row's norm, from which a column by itself is taken to make rows too long
-_CUT = 0.5  # of what scaling long rows took off a mean (``buy.averages``): its usual error is less
+_CUT = 0.5  # of what scaling long rows took off a mean (``buy.averages``), in releases that do not say more
 _SURE = 2.0  # deviations of a square of noise, and of its product with a link: each with 97.5%
 
 
@@ -174,9 +174,11 @@ def _mean(tree: Tree, column: int) -> float | None:
         off = values - float(own @ values) / float(own.sum())
         error = noise * float(np.linalg.norm(off)) + _spread_evenly(tree, column) * float(np.abs(off).max()) / _BOTH
     else:
-        unsure = _CUT * abs(tree.cuts.get(column, 0.0))
-        moved = math.hypot(tree.mean_deviation, _moved(tree, column, noise), unsure) * tree.scale(column)[1]
+        width, unsure = tree.scale(column)[1], _CUT * abs(tree.cuts.get(column, 0.0))
+        known = column in tree.missed
+        moved = math.hypot(tree.mean_deviation, _moved(tree, column, noise), 0.0 if known else unsure) * width
         error = math.hypot(moved, _beyond(tree, column, noise))
+        error = max(error, moved + tree.missed.get(column, 0.0) * width / _BOTH)
     sharp = 0.0 if binning.exact else COARSE * 2 / binning.bins
     told = column in tree.means and (tree.means_apart or binning.law is not None)
     sharp += _unmatched(tree, column) if told else 0.0

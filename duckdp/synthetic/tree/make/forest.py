@@ -63,6 +63,7 @@ class Tree:
         means_apart: whether these functions are 0 where a column is NULL; else as where u is 0.
         cuts: what scaling long rows took off means, by the released histograms: it is added in ``means``.
         mean_bound: on a row's norm of these functions; 0 where they have none.
+        missed: what else scaling may have taken off means (``buy.missed``).
         product_scales: the same of the functions in products.
         products: means of products of two of the functions, in order, noisy, and their deviation; or None.
         product_bound: of a row's norm of them; 0 where they have none, in releases of earlier versions.
@@ -91,6 +92,7 @@ class Tree:
     means_apart: bool = False
     cuts: dict[int, float] = field(default_factory=dict)
     mean_bound: float = 0.0
+    missed: dict[int, float] = field(default_factory=dict)
     product_scales: dict[int, Scale] = field(default_factory=dict)
     products: Floats | None = None
     product_deviation: float = 0.0
