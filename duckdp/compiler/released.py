@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 
 from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.aggregates import Released, aggregate_row
-from duckdp.compiler.expression import Aggregate
-from duckdp.compiler.facts import facts
+from duckdp.compiler.expression import Aggregate, Call
+from duckdp.compiler.facts import date_bounds, facts
 from duckdp.compiler.measures import Measure, counter_of
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.spreads import Spread, as_cells, spread_cells
 
 Floats = NDArray[np.float64]
 EPOCH = dt.datetime(1970, 1, 1)
+_DAY = 86_400  # seconds
+_FIRST_DAY, _LAST_DAY = ((day - EPOCH.date()).days for day in (dt.date.min, dt.date.max))  # from 1970
 
 
 def released(plan: Plan, measure: Measure, aggregate: Aggregate, cells: Floats) -> Released:
@@ -59,15 +61,23 @@ def valued(plan: Plan, measure: Measure, aggregate: Aggregate, cells: Floats) ->
 
 
 def named_value(aggregate: Aggregate, number: float) -> Scalar:
-    """What a number stands for: a label, a day, a moment, or itself."""
+    """What a number stands for: a label, a day, a moment, or itself; days and moments lie where rows have them.
+
+    Bins may reach beyond the bounds, and beyond the calendar too.
+    """
     if math.isnan(number):
         return None
     if aggregate.labels:
         return aggregate.labels[min(max(int(number), 0), len(aggregate.labels) - 1)]
-    if aggregate.kind is Kind.DATE:
-        return EPOCH.date() + dt.timedelta(days=int(number))
-    if aggregate.kind is Kind.TIMESTAMP:
-        return EPOCH + dt.timedelta(seconds=math.floor(number))
+    if aggregate.kind in (Kind.DATE, Kind.TIMESTAMP):
+        assert isinstance(aggregate.argument, Call)
+        ends = date_bounds(aggregate.argument.arguments[-1])
+        assert ends is not None  # or it is refused
+        if aggregate.kind is Kind.DATE:
+            day = EPOCH.date() + dt.timedelta(days=int(min(max(number, _FIRST_DAY), _LAST_DAY)))
+            return min(max(day, ends[0]), ends[1])
+        seconds = math.floor(min(max(number, _FIRST_DAY * _DAY), (_LAST_DAY + 1) * _DAY - 1))
+        return min(max(EPOCH + dt.timedelta(seconds=seconds), ends[0]), ends[1])
     return number
 
 

@@ -17,6 +17,7 @@ _STORED = "stored = ledger.store_release(charge, work(stages))"
 
 # fmt: off
 ORDER: tuple[Mutant, ...] = (
+    Mutant("dates: days of bins beyond the bounds", "duckdp/compiler/released.py", "            return min(max(day, ends[0]), ends[1])\n", "            return day\n", ("tests/compiler/test_order_aggregates.py",)),
     # ---- charge, read, noise, store
     Mutant("order: read before the charge", _DESK, "        claim, watch = Claim(), Watch()\n        try:\n            data.life.begin(claim)\n", "        claim, watch = Claim(), Watch()\n        early = Charge(id=1, analyst=self.analyst, key=request.key, loss=task.loss, data_version=1, catalog_version=1, attempt=1)\n        drawn = work(Stages(lambda query: data.engine.run(query, early)))\n        work = lambda _: drawn\n        try:\n            data.life.begin(claim)\n", (f"{_S}test_the_charge_is_durable_before_a_row_is_read", f"{_S}test_over_budget_nothing_is_read_or_charged")),
     Mutant("order: what was drawn leaves, not what is stored", _DESK, _STORED, "drawn = work(stages)\n                stored = replace(ledger.store_release(charge, drawn), payload=drawn)", (f"{_S}test_what_leaves_is_what_is_stored",)),
