@@ -204,7 +204,7 @@ def _lost(texts: list[str], rng: random.Random, con: duckdb.DuckDBPyConnection) 
         if few == every:
             continue
         fewer += 1
-        found = [{k: c[0] for k, c in exact_cells(p, exact_rows(p, con)).items() if c[0]} for p in plans]
+        found = [{k: c[-1] for k, c in exact_cells(p, exact_rows(p, con)).items() if c[-1]} for p in plans]
         lost += found[0] != found[1]
     assert fewer > len(texts) / 20
     return lost
