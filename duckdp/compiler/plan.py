@@ -171,9 +171,7 @@ def make_plan(
         unit_is_row=unit_is_row,
         public_rows=everyone and neighbours is Neighbours.REPLACE,
     )
-    if len(chosen) > MAX_MEASURES:
-        message = f"the statement needs {len(chosen)} measures; at most {MAX_MEASURES} share an epsilon. Split it."
-        raise QueryError("Q403", message)
+    _require_few_measures(chosen)
     weights = importances(chosen, _figures(query), presence=open_keys)
     parts = best_parts(weights, "laplace")
     measures = [
@@ -235,6 +233,13 @@ def _require_keys(query: Query, delta_atto: int) -> bool:
     if size is not None and size > MAX_DOMAIN:
         raise QueryError("Q403", f"the keys have {_told(size)} combinations; at most {MAX_DOMAIN:,} are released.")
     return found is not None
+
+
+def _require_few_measures(chosen: Sequence[Measure]) -> None:
+    """Bound among how many measures one epsilon is shared."""
+    if len(chosen) > MAX_MEASURES:
+        message = f"the statement needs {len(chosen)} measures; at most {MAX_MEASURES} share an epsilon. Split it."
+        raise QueryError("Q403", message)
 
 
 def _require_few_cells(query: Query, size: int | None, cells: int) -> None:
