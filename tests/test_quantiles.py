@@ -300,6 +300,14 @@ def test_from_a_tree_rows_without_a_value_are_none(table: Any) -> None:
     assert estimate.value == pytest.approx(100, abs=2)
 
 
+def test_answers_by_the_measure_of_round_numbers_are_other_questions() -> None:
+    """Those of before stay known by their own text; where no number is rounder than others, they are the same."""
+    for name, rounder in (("cost", True), ("age", False)):
+        task = planned(KEYED, name)
+        assert bool(task.grid.measure.levels) is rounder
+        assert (task.canonical != replace(task, round=False).canonical) is rounder
+
+
 def test_draws_aside_and_counts_take_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one group: half for the levels, a quarter for what is drawn aside (two of a part), a quarter for counts."""
     for table, keys, parts in ((KEYED, None, 1), (KEYED, "town, smoker", 2), (ROWS, None, 1)):
