@@ -58,7 +58,7 @@ def test_a_read_without_memory_says_nothing_but_a_way_out(tmp_path: Path) -> Non
         ana, settings = owner.session("ana"), owner.engine.schema_cursor()
         texts = []
         settings.execute("SET max_temp_directory_size = '0MB'; SET memory_limit = '6MB'")
-        with pytest.raises(ExecutionError, match=r"^E101: ") as caught:  # a look at the columns, before any charge
+        with pytest.raises(ExecutionError, match=r"^E104: ") as caught:  # a look at the columns, before any charge
             ana.sql("SELECT sum(v) FROM t", epsilon=1)
         assert caught.value.__cause__ is caught.value.__context__ is caught.value.charge is None
         assert not owner.ledger.charges()
@@ -68,7 +68,7 @@ def test_a_read_without_memory_says_nothing_but_a_way_out(tmp_path: Path) -> Non
         for _ in range(2):
             with pytest.raises(ExecutionError) as caught:
                 ana.sql("SELECT sum(v) FROM t", epsilon=1)
-            assert (caught.value.code, caught.value.charge) == ("E101", 2)
+            assert (caught.value.code, caught.value.charge) == ("E104", 2)
             assert caught.value.__cause__ is caught.value.__context__ is None
             texts.append(str(caught.value))
         assert texts[0] == texts[1]

@@ -11,6 +11,7 @@ import duckdb
 from duckdp.catalog.table import RawColumn, Table
 from duckdp.errors import CatalogError, ExecutionError
 from duckdp.vault.engine import Engine
+from duckdp.vault.exhausted import ran_out
 
 
 def require_stored(engine: Engine, table: Table) -> None:
@@ -21,7 +22,7 @@ def require_stored(engine: Engine, table: Table) -> None:
         table: its declaration; the columns of a view's predicate count.
 
     Raises:
-        CatalogError: C105. ExecutionError: E101, the engine failed; analysts' questions come here before their charge.
+        CatalogError: C105. ExecutionError: E101, E104; analysts' questions come here before their charge.
     """
     read = {c.source for c in (*table.columns, *table.base)} | {table.unit_key, *table.unique}
     read |= {table.link.column} if table.link is not None else set()
@@ -41,6 +42,6 @@ def _columns(engine: Engine, table: Table) -> list[RawColumn]:
     """The columns as they are; nothing of an error of the engine's, which may tell how much others' reads hold."""
     try:
         return engine.source.columns(engine.schema_cursor(), table.relation)
-    except duckdb.Error:  # most likely: private reads that are under way have all the memory
-        pass
-    raise ExecutionError("E101", None)  # here nothing is handled any more, so it has no context
+    except duckdb.Error as error:  # most likely: private reads that are under way have all the memory
+        code = "E104" if ran_out(error) else "E101"
+    raise ExecutionError(code, None)  # here nothing is handled any more, so it has no context
