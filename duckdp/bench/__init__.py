@@ -19,6 +19,7 @@ Everything is measured in one run, in turn, on generated data in a temporary fil
     sensitivity.py  smooth sensitivity against its formulas: quantiles, intervals, spanning trees
     many_questions.py  ten thousand questions of three kinds at one charge, by every way
     serve.py     a server under load, and the parts of its processor time
+    engines.py   one machine beside Apache Spark: time, memory, bytes moved, to 10^8 rows
     tpch.py      joins shaped like TPC-H's, private and bounded by hand: tpch_data.py
     ledger.py    ledgers of 1,000 to 1,000,000 charges; ledger_served.py  a ledger in PostgreSQL beside one in a file
     dashboards.py  three dashboard queries on synthetic tables, a join among them
