@@ -145,7 +145,7 @@ class MomentNodes(ABC):
             refuse("Q203", f"an INTERVAL is added to a date or timestamp. {ways.INTERVAL}", node, self.text)
         ends = date_bounds(arg)
         read = [c.null_value for c in columns(arg)]
-        moved = None if ends is None or any(v is not None for v in read) else [_later(end, span) for end in ends]
+        moved = None if ends is None or any(v is not None for v in read) else [later(end, span) for end in ends]
         if moved is None or None in moved:
             refuse("Q402", f"this date has no bounds that keep it within the calendar. {ways.BOUNDED}", node, self.text)
         if isinstance(arg, Literal):
@@ -275,7 +275,7 @@ def told_today() -> str:
     )
 
 
-def _later(day: dt.date, span: Span) -> dt.datetime | None:
+def later(day: dt.date, span: Span) -> dt.datetime | None:
     """A moment moved by an interval as DuckDB does: months first, to the last day of a shorter one."""
     moment = day if isinstance(day, dt.datetime) else dt.datetime.combine(day, dt.time())
     years, month = divmod(moment.month - 1 + span.months, 12)

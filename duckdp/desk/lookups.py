@@ -14,6 +14,7 @@ from duckdp.compiler.outer.apart import Apart
 from duckdp.compiler.outer.looked_up import with_single_values
 from duckdp.compiler.outer.whole import read_whole
 from duckdp.compiler.parse import parse_statement
+from duckdp.compiler.plain_forms import plain_forms
 from duckdp.compiler.plan import Plan, is_small
 from duckdp.compiler.query import Query
 from duckdp.compiler.release import SelectTask
@@ -162,12 +163,16 @@ class Lookups:
         )
 
     def _read(self, reader: Reader[T], text: str, parameters: Sequence[object]) -> T:
-        """What a reader makes of a statement; if it has no rule, with constants for its values of public rows."""
+        """What a reader makes of a statement; if it has no rule, in plain forms; with constants for public values."""
         statement, known = parse_statement(text), self.known()
         try:
             return reader(statement, known, text, parameters)
         except QueryError as error:
             refusal = error
+        plain = plain_forms(statement, known)
+        if plain is not None:
+            with suppress(QueryError):
+                return reader(plain, known, text, parameters)
         try:
             made = with_single_values(statement, known, text, parameters, self._data.public_answer)
         except QueryError as error:
