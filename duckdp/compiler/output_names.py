@@ -30,7 +30,9 @@ def printed(node: exp.Expression) -> str:
         QueryError: Q101, it cannot: what it read, it may write as what it does not read.
     """
     try:
-        return node.sql(dialect="duckdb", normalize_functions="lower", unsupported_level=ErrorLevel.IGNORE)
+        return node.sql(
+            dialect="duckdb", normalize_functions="lower", comments=False, unsupported_level=ErrorLevel.IGNORE
+        )
     except (SqlglotError, AttributeError, TypeError, ValueError, IndexError, KeyError):
         pass
     raise QueryError("Q101", "a part of this is no SQL that duckdp can write again. Write it in another way.")

@@ -49,6 +49,8 @@ def plain_forms(statement: exp.Expression, tables: Mapping[str, Table]) -> exp.E
             _aliases_in_where(node, found, tables)
             series_rows(node)
             with_scalar_joins(node, names)
+        elif isinstance(node, exp.In):
+            _pairs(node)
         elif isinstance(node, (exp.Intersect, exp.Except)):
             found = _of_sets(node, found, names)
     small = sum(1 for _ in nodes_of(found)) <= MAX_NODES
@@ -113,6 +115,17 @@ def _aliases_in_where(select: exp.Select, tree: exp.Expression, tables: Mapping[
             if room < 0:
                 return
             node.replace(exp.Paren(this=duplicate(given[name])))
+
+
+def _pairs(node: exp.In) -> None:
+    """(a, b) IN (SELECT (x, y) ...): a row of two columns."""
+    query = node.args.get("query")
+    select = query.this if isinstance(query, exp.Subquery) else None
+    if not isinstance(select, exp.Select) or not isinstance(node.this, exp.Tuple) or len(select.expressions) != 1:
+        return
+    (row,) = select.expressions
+    if isinstance(row, exp.Tuple) and len(row.expressions) == len(node.this.expressions):
+        select.set("expressions", list(row.expressions))
 
 
 def _of_sets(node: exp.Expression, tree: exp.Expression, names: Names) -> exp.Expression:

@@ -298,7 +298,9 @@ class RowScope:
         if self.is_unit(node):
             refuse(
                 "Q301",
-                f'"{node.name}" names the privacy unit; it may only stand in count(DISTINCT {node.name}).',
+                f'"{node.name}" names the privacy unit, and rows of one person are not told. It stands in '
+                f"count(DISTINCT {node.name}), in conditions of joins, and in GROUP BY of a subquery: "
+                f"SELECT avg(n) FROM (SELECT count(*) AS n FROM t GROUP BY {node.name}).",
                 node,
                 self.text,
             )

@@ -347,7 +347,7 @@ class _Reader:
         if len(arguments) != 1 or any(v for k, v in node.args.items() if k not in ("this", "expressions")):
             self._refuse("Q206", f"{name} takes one argument. {ways.call(name, 1)}", node)
         if isinstance(arguments[0], exp.Distinct):
-            self._refuse("Q304", f"{name}(DISTINCT ...) has no bounded sensitivity here.", node)
+            self._refuse("Q304", f"{name}(DISTINCT ...) has no bounded sensitivity here.{ways.DISTINCT_OF}", node)
         return Aggregate(name, self._number(arguments[0], name, node), None)
 
     def _number(self, inner: exp.Expression, name: str, node: exp.Expression) -> Expr:

@@ -77,6 +77,7 @@ USING = "USING takes columns that stand once on each side, in JOIN or LEFT JOIN.
 EXISTS = (
     "EXISTS looks for rows. Write EXISTS (SELECT 1 FROM ... WHERE ...), without groups, aggregates, ORDER BY or LIMIT."
 )
+DISTINCT_OF = " Use count(DISTINCT x), or the aggregate of all rows."
 INNER_DISTINCT = "DISTINCT here is outside the allow-list. Use GROUP BY with the same columns, the unit among them."
 INNER_SETS = (
     "INTERSECT and EXCEPT of rows are outside the allow-list. Choose the rows that have, or have not, a match: "

@@ -107,6 +107,10 @@ FORMS = [
         "SELECT quarter(day) AS q, count(*) FROM orders WHERE quarter(day) < 3 GROUP BY q",
     ),
     (
+        "SELECT count(*) FROM orders WHERE (cid, day) IN (SELECT (cid, max(day)) FROM orders GROUP BY cid)",
+        "SELECT count(*) FROM orders WHERE (cid, day) IN (SELECT cid, max(day) FROM orders GROUP BY cid)",
+    ),
+    (
         "PIVOT (SELECT quarter(day) AS q, status FROM orders) ON status USING count(*) GROUP BY q",
         "",
     ),
