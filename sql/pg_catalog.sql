@@ -21,7 +21,8 @@ CREATE TABLE pgc.known_types AS SELECT * FROM (VALUES
 CREATE TABLE pgc.pg_type AS SELECT
     t.*, 11 AS typnamespace, 10 AS typowner, CASE typcategory WHEN 'P' THEN 'p' ELSE 'b' END AS typtype, 0 AS typrelid,
     0 AS typbasetype, -1 AS typtypmod, false AS typnotnull, NULL::VARCHAR AS typdefault, ',' AS typdelim,
-    0 AS typcollation, CASE typcategory WHEN 'A' THEN 750 ELSE 0 END AS typinput, '-' AS typreceive,
+    0 AS typcollation, CASE typcategory WHEN 'A' THEN 750 ELSE 0 END AS typinput, 0 AS typoutput,
+    CASE typcategory WHEN 'A' THEN 751 ELSE 752 END AS typreceive, 753 AS typsend,
     0 AS typndims, true AS typisdefined, false AS typispreferred, false AS typbyval
 FROM (
     SELECT oid, typname, typlen, typcategory, typarray, shown, 0 AS typelem FROM pgc.known_types
@@ -105,8 +106,9 @@ CREATE VIEW pgc.pg_proc AS SELECT
     'f' AS prokind, false AS prosecdef, false AS proleakproof, false AS proisstrict, true AS proretset, 'v' AS provolatile,
     'u' AS proparallel, len(parameters) AS pronargs, 0 AS pronargdefaults, 2249 AS prorettype, '' AS proargtypes,
     NULL::BIGINT[] AS proallargtypes, NULL::VARCHAR[] AS proargmodes, parameters AS proargnames, prosrc,
-    NULL::VARCHAR AS probin, NULL::VARCHAR[] AS proconfig, NULL::VARCHAR AS proacl
-FROM pgc.functions;
+    NULL::VARCHAR AS probin, NULL::VARCHAR[] AS proconfig, NULL::VARCHAR AS proacl, NULL::VARCHAR AS proargdefaults,
+    NULL::VARCHAR AS prosqlbody, NULL::BIGINT[] AS protrftypes
+FROM (SELECT oid, name, parameters, prosrc FROM pgc.functions) AS f;
 
 CREATE VIEW pgc.pg_roles AS SELECT
     10 AS oid, pgc.person() AS rolname, false AS rolsuper, true AS rolinherit, false AS rolcreaterole,
@@ -181,10 +183,40 @@ CREATE VIEW pgc.pg_sequences AS SELECT '' AS schemaname, '' AS sequencename, '' 
 CREATE VIEW pgc.pg_matviews AS SELECT '' AS schemaname, '' AS matviewname, '' AS matviewowner WHERE false;
 CREATE VIEW pgc.pg_stat_activity AS SELECT 0 AS pid, '' AS usename, '' AS datname, '' AS application_name, '' AS state,
     '' AS query WHERE false;
+CREATE VIEW pgc.pg_stat_user_tables AS SELECT 0 AS relid, '' AS schemaname, '' AS relname, 0 AS seq_scan, 0 AS seq_tup_read,
+    0 AS idx_scan, 0 AS n_live_tup, 0 AS n_dead_tup, NULL::TIMESTAMP AS last_analyze WHERE false;
+CREATE VIEW pgc.pg_stat_all_tables AS FROM pgc.pg_stat_user_tables;
+CREATE VIEW pgc.pg_stat_database AS SELECT 0 AS datid, '' AS datname, 0 AS numbackends WHERE false;
+CREATE VIEW pgc.pg_stats AS SELECT '' AS schemaname, '' AS tablename, '' AS attname, 0::FLOAT AS n_distinct WHERE false;
+CREATE VIEW pgc.pg_locks AS SELECT '' AS locktype, 0 AS database, 0 AS relation, 0 AS pid, '' AS mode, false AS granted
+    WHERE false;
+CREATE VIEW pgc.pg_available_extensions AS SELECT '' AS name, '' AS default_version, '' AS installed_version, '' AS comment
+    WHERE false;
+CREATE VIEW pgc.pg_rules AS SELECT '' AS schemaname, '' AS tablename, '' AS rulename, '' AS definition WHERE false;
+CREATE VIEW pgc.pg_policies AS SELECT '' AS schemaname, '' AS tablename, '' AS policyname WHERE false;
+CREATE VIEW pgc.pg_group AS SELECT '' AS groname, 0 AS grosysid, NULL::BIGINT[] AS grolist WHERE false;
 CREATE VIEW pgc.pg_opclass AS SELECT 0 AS oid, '' AS opcname, 0 AS opcmethod, 0 AS opcnamespace, false AS opcdefault WHERE false;
 CREATE VIEW pgc.pg_operator AS SELECT 0 AS oid, '' AS oprname, 0 AS oprnamespace, 0 AS oprleft, 0 AS oprright WHERE false;
 CREATE VIEW pgc.pg_aggregate AS SELECT 0 AS aggfnoid, '' AS aggkind WHERE false;
 CREATE VIEW pgc.pg_cast AS SELECT 0 AS oid, 0 AS castsource, 0 AS casttarget WHERE false;
+
+-- What PostgreSQL's information_schema has and DuckDB's has not.
+CREATE VIEW pgc.routines AS SELECT current_database() AS specific_catalog, 'main' AS specific_schema, name AS specific_name,
+    current_database() AS routine_catalog, 'main' AS routine_schema, name AS routine_name, 'FUNCTION' AS routine_type,
+    'record' AS data_type, NULL::VARCHAR AS routine_definition FROM pgc.functions;
+CREATE VIEW pgc.parameters AS SELECT '' AS specific_schema, '' AS specific_name, 0 AS ordinal_position, '' AS parameter_mode,
+    '' AS parameter_name, '' AS data_type WHERE false;
+CREATE VIEW pgc.table_privileges AS SELECT pgc.person() AS grantor, pgc.person() AS grantee,
+    current_database() AS table_catalog, schema_name AS table_schema, name AS table_name, 'SELECT' AS privilege_type,
+    'NO' AS is_grantable, 'YES' AS with_hierarchy FROM pgc.relations;
+CREATE VIEW pgc.role_table_grants AS FROM pgc.table_privileges;
+CREATE VIEW pgc.sequences AS SELECT '' AS sequence_catalog, '' AS sequence_schema, '' AS sequence_name, '' AS data_type,
+    '' AS start_value, '' AS minimum_value, '' AS maximum_value, '' AS increment, '' AS cycle_option WHERE false;
+CREATE VIEW pgc.triggers AS SELECT '' AS trigger_schema, '' AS trigger_name, '' AS event_manipulation,
+    '' AS event_object_schema, '' AS event_object_table, '' AS action_statement, '' AS action_timing WHERE false;
+CREATE VIEW pgc.domains AS SELECT '' AS domain_schema, '' AS domain_name, '' AS data_type WHERE false;
+CREATE VIEW pgc.enabled_roles AS SELECT pgc.person() AS role_name;
+CREATE VIEW pgc.applicable_roles AS SELECT pgc.person() AS grantee, pgc.person() AS role_name, 'NO' AS is_grantable;
 
 -- Macros are pasted into the question: no alias of theirs may be one that clients use.
 CREATE MACRO pgc.format_type(given, modifier) AS
@@ -200,7 +232,7 @@ CREATE MACRO pgc.known_oid(given) AS CASE replace(CAST(given AS VARCHAR), 'pg_ca
 CREATE MACRO pgc.regclass_name(number) AS
     coalesce((SELECT its.name FROM pgc.relations AS its WHERE its.oid = number), CAST(number AS VARCHAR));
 CREATE MACRO pgc.to_regtype(given) AS (SELECT its.oid FROM pgc.pg_type AS its WHERE its.typname = given OR its.shown = given LIMIT 1);
-CREATE MACRO pgc.to_regproc(given) AS CASE replace(given, 'pg_catalog.', '') WHEN 'array_in' THEN 750
+CREATE MACRO pgc.to_regproc(given) AS CASE replace(given, 'pg_catalog.', '') WHEN 'array_in' THEN 750 WHEN 'array_recv' THEN 751
     ELSE (SELECT its.oid FROM pgc.functions AS its WHERE its.name = given LIMIT 1) END;
 CREATE MACRO pgc.to_regnamespace(given) AS (SELECT its.oid FROM pgc.pg_namespace AS its WHERE its.nspname = given);
 CREATE MACRO pgc.pg_get_userbyid(number) AS pgc.person();
@@ -242,14 +274,28 @@ CREATE MACRO pgc.shobj_description(number, catalog) AS NULL::VARCHAR;
 CREATE MACRO pgc.has_schema_privilege(a, b) AS true, (a, b, c) AS true;
 CREATE MACRO pgc.has_table_privilege(a, b) AS true, (a, b, c) AS true;
 CREATE MACRO pgc.has_database_privilege(a, b) AS true, (a, b, c) AS true;
+CREATE MACRO pgc.has_any_column_privilege(a, b) AS b ILIKE 'select', (a, b, c) AS c ILIKE 'select';
+CREATE MACRO pgc.has_column_privilege(a, b, c) AS c ILIKE 'select', (a, b, c, d) AS d ILIKE 'select';
+CREATE MACRO pgc.has_sequence_privilege(a, b) AS true, (a, b, c) AS true;
+CREATE MACRO pgc.pg_has_role(a, b) AS true, (a, b, c) AS true;
+CREATE MACRO pgc.pg_indexes_size(number) AS 0;
+CREATE MACRO pgc.pg_stat_get_numscans(number) AS 0;
+CREATE MACRO pgc.parse_ident(given) AS string_split(replace(given, '"', ''), '.'), (given, strict) AS
+    string_split(replace(given, '"', ''), '.');
 CREATE MACRO pgc.has_function_privilege(a, b) AS true, (a, b, c) AS true;
 CREATE MACRO pgc.array_to_string(list, mark) AS CASE WHEN list IS NULL THEN NULL ELSE system.main.list_aggregate(
     CAST(list AS VARCHAR[]), 'string_agg', mark) END;
 CREATE MACRO pgc.array_upper(list, dimension) AS len(list);
+CREATE MACRO pgc.array_lower(list, dimension) AS 1;
 CREATE MACRO pgc._pg_expandarray(list) AS {'x': 0, 'n': 0};  -- of indexes' columns: there are none
 CREATE MACRO pgc.pg_get_keywords() AS TABLE SELECT keyword_name AS word, keyword_category[1] AS catcode FROM duckdb_keywords();
 CREATE MACRO pgc.quote_ident(given) AS CASE WHEN regexp_full_match(given, '[a-z_][a-z0-9_]*') THEN given
     ELSE '"' || replace(given, '"', '""') || '"' END;
+CREATE MACRO pgc.quote_literal(given) AS CASE WHEN given IS NULL THEN NULL
+    ELSE '''' || replace(CAST(given AS VARCHAR), '''', '''''') || '''' END;
+CREATE MACRO pgc.quote_nullable(given) AS coalesce(pgc.quote_literal(given), 'NULL');
+CREATE MACRO pgc.pg_advisory_unlock_all() AS NULL::VARCHAR;
+CREATE MACRO pgc.pg_notification_queue_usage() AS 0;
 CREATE MACRO pgc.current_setting(given) AS coalesce(MAP {
         'default_table_access_method': 'heap', 'server_version_num': '160000', 'server_version': '16.0',
         'search_path': 'main', 'standard_conforming_strings': 'on', 'TimeZone': 'UTC', 'max_index_keys': '32'

@@ -9,20 +9,28 @@ from dataclasses import dataclass, field
 import duckdb
 
 from duckdp.serve.running import Ask, Ran, Runner
-from duckdp.serve.settings import Settings
+from duckdp.serve.settings import ALL_SHOWN, Settings
 from duckdp.serve.sqlstates import Refused
-from duckdp.serve.statements import Statement
+from duckdp.serve.statements import Statement, words
 from duckdp.serve.values import type_of
 
+_LOOKS = (["select"], ["from"], ["with"], ["values"], ["explain"], ["show"], ["describe"], ["table"], ["summarize"])
 MOST_NAMED = 1_000  # prepared statements, portals and cursors of a connection
 
 
 @dataclass
 class Prepared:
-    """A statement that was sent ahead. ``types``: OIDs of its parameters, 0 unknown."""
+    """A statement that was sent ahead.
+
+    Attributes:
+        statement: None: an empty one.
+        types: OIDs of its parameters, 0 unknown.
+        told: those that the client is told, who said nothing of any; values in binary are of these.
+    """
 
     statement: Statement | None
     types: list[int]
+    told: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -63,21 +71,28 @@ class Acts(ABC):
         self._prepared: dict[str, Prepared] = {}
         self._cursors: dict[str, Ran] = {}
         self._state = "I"
+        self._points: dict[str, int] = {}  # savepoints: how much had been changed by then
+        self._changes = 0  # statements of this transaction that may have changed something
 
     def _run(self, statement: Statement, values: Sequence[object]) -> Ran:
-        if self._state == "E" and statement.kind not in ("rollback", "commit"):
+        if self._state == "E" and statement.kind not in ("rollback", "commit", "rollback to"):
             message = "current transaction is aborted, commands ignored until end of transaction block"
             raise Refused("25P02", message, "Send ROLLBACK.")
         self._runner.protected = self._protected()
         match statement.kind:
             case "begin" | "commit" | "rollback":
                 return self._transaction(statement.kind)
+            case "savepoint" | "release" | "rollback to":
+                return self._savepoint(statement)
             case "nothing":
                 return Ran(columns=None, tag=statement.text.split()[0].upper())
             case "set":
                 self._set(statement.name, statement.value)
                 return Ran(columns=None, tag="SET" if statement.value is not None else "RESET")
-            case "show" if statement.name not in ("tables", "databases", "all"):
+            case "show" if statement.name == "all":
+                columns = [(name, type_of("VARCHAR")) for name in ALL_SHOWN]
+                return Ran(columns=columns, tag="SHOW", _batches=iter([self.settings.all()]))
+            case "show" if statement.name not in ("tables", "databases"):
                 value = self.settings.show(statement.name)
                 rows = iter([[(value,)]])
                 return Ran(columns=[(statement.name, type_of("VARCHAR"))], tag="SHOW", _batches=rows)
@@ -88,14 +103,51 @@ class Acts(ABC):
                 return Ran(columns=None, tag="DISCARD ALL")
             case "deallocate":
                 return self._deallocate(statement.name)
-            case "declare" | "fetch" | "close":
+            case "declare" | "fetch" | "move" | "close":
                 return self._cursor(statement, values)
             case "copy":
                 return self._runner.run(statement.value or "", values)
+        self._changes += words(statement.text, 1) not in _LOOKS
         return self._runner.run(statement.text, values)
+
+    def _savepoint(self, statement: Statement) -> Ran:
+        """DuckDB has none. They are given where that makes no difference: nothing was changed that is to be undone.
+
+        Raises:
+            Refused: 25P01, 3B001 there is none; 0A000, something was changed.
+        """
+        tag = statement.kind.split()[0].upper()
+        if self._state == "I":
+            raise Refused("25P01", f"{statement.kind.upper()} can only be used in transaction blocks")
+        if statement.kind == "savepoint":
+            self._require_room(self._points)
+            self._points.pop(statement.name, None)
+            self._points[statement.name] = self._changes
+            return Ran(columns=None, tag=tag)
+        if statement.name not in self._points:
+            raise Refused("3B001", f'savepoint "{statement.name[:63]}" does not exist')
+        names = list(self._points)
+        since = names[names.index(statement.name) + (statement.kind != "release") :]
+        if statement.kind == "rollback to":
+            self._go_back(self._points[statement.name])
+        for name in since:
+            del self._points[name]
+        return Ran(columns=None, tag=tag)
+
+    def _go_back(self, changes: int) -> None:
+        cursor = self._runner.cursor
+        if changes == 0:  # what there is to undo is all of the transaction
+            cursor.rollback()
+            cursor.begin()
+        elif changes != self._changes or not _goes_on(cursor):
+            raise Refused(
+                "0A000", "what was changed since a savepoint cannot be undone alone: DuckDB has none.", "Send ROLLBACK."
+            )
+        self._changes, self._state = changes, "T"
 
     def _transaction(self, kind: str) -> Ran:
         """A transaction is of the analyst's own instance; what was charged stays charged."""
+        self._points, self._changes = {}, 0
         if kind == "begin":
             if self._state == "I":
                 self._runner.cursor.begin()
@@ -123,6 +175,8 @@ class Acts(ABC):
             del self._cursors[statement.name]
             return Ran(columns=None, tag="CLOSE CURSOR")
         rows = found.take(2**62 if statement.value == "all" else int(statement.value or 1))
+        if statement.kind == "move":
+            return Ran(columns=None, tag=f"MOVE {len(rows)}")
         return Ran(columns=found.columns, tag="FETCH", _batches=iter([rows]))
 
     def _deallocate(self, name: str) -> Ran:
@@ -149,6 +203,15 @@ class Acts(ABC):
         if len(named) >= MOST_NAMED:
             most = f"a connection holds at most {MOST_NAMED} statements, portals or cursors."
             raise Refused("54000", most, "Close some.")
+
+
+def _goes_on(cursor: duckdb.DuckDBPyConnection) -> bool:
+    """Whether DuckDB goes on with the transaction: after most errors it does not."""
+    try:
+        cursor.execute("SELECT 1").fetchall()
+    except duckdb.Error:
+        return False
+    return True
 
 
 def kept(ran: Ran) -> Ran:

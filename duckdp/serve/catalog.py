@@ -21,8 +21,14 @@ from duckdp.front.front import stub_sql
 from duckdp.resources import read_sql
 from duckdp.texts import sql_text
 
+#: Views of PostgreSQL's information_schema that DuckDB's has not.
+_SCHEMA = (
+    *("routines", "parameters", "table_privileges", "role_table_grants", "sequences", "triggers", "domains"),
+    *("enabled_roles", "applicable_roles"),
+)
 _ASKED = re.compile(
-    r"\bpg_[a-z]+|\bto_reg[a-z]+\s*\(|::\s*\"?(?:reg|name\b|oid\b|char\b)|\bset_config\s*\(|\bcurrent_setting\s*\(|\b(?:current|session)_user\b",
+    r"\bpg_[a-z]+|\bto_reg[a-z]+\s*\(|::\s*\"?(?:reg|name\b|oid\b|char\b)|\bset_config\s*\(|\bcurrent_setting\s*\(|"
+    rf"\b(?:current|session)_user\b|\b(?:quote_ident|quote_literal|quote_nullable|parse_ident)\s*\(|\binformation_schema\s*\.\s*(?:{'|'.join(_SCHEMA)})\b",
     re.IGNORECASE,
 )
 _OIDS = {"regclass": "known_oid", "regproc": "to_regproc", "regtype": "to_regtype", "regnamespace": "to_regnamespace"}
@@ -57,12 +63,24 @@ def is_catalog_question(text: str) -> bool:
 
 @lru_cache(maxsize=512)
 def rewritten(text: str) -> str:
-    """The same question over ``pgc``; a text that cannot be read stays as it is: DuckDB says what is wrong."""
+    """The same question over ``pgc``; of a text that cannot be read names alone are changed, and DuckDB reads it."""
+    text = _OID_LISTS.sub("::bigint[]", text)
     try:
         tree = sqlglot.parse_one(text, read="postgres")
         return _placed(tree.transform(_change).sql("duckdb"))
     except (SqlglotError, RecursionError, AttributeError, TypeError, ValueError, KeyError, IndexError):
-        return text
+        return _placed(_NAMED.sub(lambda found: found[1] or (f"pgc.{found[2]}" if found[2] else ""), text))
+
+
+#: Texts and names in quotes; relations of PostgreSQL's catalog; its schema before anything else.
+_NAMED = re.compile(
+    r"""('(?:[^']|'')*'|"(?:[^"]|"")*")"""
+    r"|(?<![\w.])(?:pg_catalog\s*\.\s*)?(pg_[a-z_]+)\b(?!\s*[(.])|(?<![\w.])pg_catalog\s*\.\s*",
+    re.IGNORECASE,
+)
+
+
+_OID_LISTS = re.compile(r"::\s*(?:pg_catalog\s*\.\s*)?oid\s*\[\]", re.IGNORECASE)  # which sqlglot takes for an index
 
 
 @cache
@@ -81,6 +99,8 @@ def _change(node: exp.Expression) -> exp.Expression:
         case exp.Table() if node.name.startswith("pg_") and node.db.lower() in ("", "pg_catalog"):
             node.set("db", exp.to_identifier("pgc"))
             node.set("catalog", None)
+        case exp.Table() if node.db.lower() == "information_schema" and node.name.lower() in _SCHEMA:
+            node.set("db", exp.to_identifier("pgc"))
         case exp.Table() if node.db.lower() == "pg_catalog":
             node.set("db", None)
         case exp.Column() if node.db.lower() == "pg_catalog":

@@ -15,9 +15,10 @@ import duckdb
 from duckdp.serve import messages as say
 from duckdp.serve.acting import Acts, Portal, Prepared, kept
 from duckdp.serve.copying import copy_rows
+from duckdp.serve.inferred import inferred
 from duckdp.serve.messages import Body, ProtocolError
 from duckdp.serve.running import Ask, Columns, Ran
-from duckdp.serve.settings import REPORTED
+from duckdp.serve.settings import ALL_SHOWN, REPORTED
 from duckdp.serve.sqlstates import Refused, fields
 from duckdp.serve.statements import (
     MOST_PARAMETERS,
@@ -223,7 +224,12 @@ class Conversation(Acts):
             for number, kind in cast_parameters(text).items():
                 if 0 < number <= len(known):
                     known[number - 1] = known[number - 1] or oid_of(kind)
-            self._prepared[name] = Prepared(read_statement(found[0]) if found else None, known)
+            statement = read_statement(found[0]) if found else None
+            told: list[int] = []
+            if statement is not None and not types and wanted and self._state != "E":
+                guess = inferred(text, wanted, lambda: self._runner.column_types(text))
+                told = [kind or other for kind, other in zip(known, guess, strict=True)]
+            self._prepared[name] = Prepared(statement, known, told)
             self._say(say.PARSE_COMPLETE)
 
         self._guarded(prepare, text)
@@ -242,7 +248,9 @@ class Conversation(Acts):
                 raise ProtocolError("formats do not fit the parameters")
             self._require_room(self._portals)
             try:
-                values = [read_parameter(o, bool(f), v) for o, f, v in zip(prepared.types, forms, raw, strict=True)]
+                told = prepared.told or prepared.types
+                kinds = [t if f else o for o, t, f in zip(prepared.types, told, forms, strict=True)]
+                values = [read_parameter(o, bool(f), v) for o, f, v in zip(kinds, forms, raw, strict=True)]
             except ProtocolError as error:
                 raise Refused("22P02", f"{error}") from None
             self._portals[portal] = Portal(prepared, values, results)
@@ -257,7 +265,7 @@ class Conversation(Acts):
         def describe() -> None:
             if what == b"S":
                 prepared = self._named(name)
-                self._say(say.parameter_description([oid or TEXT for oid in prepared.types]))
+                self._say(say.parameter_description([oid or TEXT for oid in prepared.told or prepared.types]))
                 self._columns(prepared.statement, [None] * len(prepared.types), ())
                 return
             if name in self._cursors:  # a cursor that was declared is a portal too
@@ -274,6 +282,8 @@ class Conversation(Acts):
         if statement is not None and statement.kind == "query":
             self._runner.protected = self._protected()
             columns = self._runner.describe(statement.text, values)
+        elif statement is not None and statement.kind == "show" and statement.name == "all":
+            columns = [(name, type_of("VARCHAR")) for name in ALL_SHOWN]
         elif statement is not None and statement.kind == "show":
             columns = [(statement.name, type_of("VARCHAR"))]
         elif statement is not None and statement.kind == "fetch":
@@ -330,6 +340,7 @@ class Conversation(Acts):
             raise
         except Exception as error:  # noqa: BLE001 - as in _query
             self._failed(error, text)
+            self._flush()  # whoever sent Flush and no Sync waits for this, and Flush is not heard any more
             self._skipping = True
 
     def _named(self, name: str) -> Prepared:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -16,12 +16,13 @@ from duckdp.compiler.parse import names_tables, parse_statement
 from duckdp.errors import DuckDPError
 from duckdp.front.crossing import Rows, read_rows
 from duckdp.serve.catalog import is_catalog_question, rewritten
+from duckdp.serve.lists import items_of_text
 from duckdp.serve.making import take_apart
 from duckdp.serve.price_terms import none_set
 from duckdp.serve.settings import Settings
 from duckdp.serve.sqlstates import Refused
 from duckdp.serve.statements import substitute, words
-from duckdp.serve.values import Type, Untyped, type_of
+from duckdp.serve.values import OIDS, Type, Untyped, type_of
 from duckdp.texts import sql_text
 
 _NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
@@ -29,7 +30,13 @@ BATCH = 1_000  # rows that are fetched at once
 _CHANGES = frozenset(("insert", "update", "delete", "create", "merge", "copy"))
 # How DuckDB's postgres_query reads what it was given: the question within is asked, as it stands.
 _SCANNED = re.compile(r'SELECT ((?:"(?:[^"]|"")*"(?:, )?)+) FROM \((.*)\) AS __unnamed_subquery', re.DOTALL)
+# How tools ask for the columns of a table: without a call, so without an aggregate, it has no rows whatever the data.
+_NO_ROWS = re.compile(
+    r"select\s[^();$]*\sfrom\s[^();$]*\s(?:where\s+(?:false|0\s*=\s*1|1\s*=\s*[02]|1\s*(?:<>|!=)\s*1)|limit\s+0)",
+    re.IGNORECASE,
+)
 _RETURNING = re.compile(r"\breturning\b", re.IGNORECASE)
+T = TypeVar("T")
 Columns = list[tuple[str, Type]]
 Ask = Callable[[str, dict[str, str]], tuple[list[tuple[str, str]], Rows] | None]
 _EXPLAIN: Columns = [("explain_key", type_of("VARCHAR")), ("explain_value", type_of("VARCHAR"))]
@@ -94,6 +101,8 @@ class Runner:
 
     def describe(self, text: str, values: Sequence[object]) -> Columns | None:
         """Columns that a statement would give; nothing is charged. None: none."""
+        if self._is_empty(text):
+            return self._columns(text, [])
         made, given = self._made(text, values)
         if not self._gives_rows(made):
             return None
@@ -110,21 +119,22 @@ class Runner:
                     "0A000", f"{first.upper()} cannot be described before it runs.", "Send it as a simple query."
                 )
             return self.run(text, values).columns
-        rows = self._first(text, values, made, lambda made: self.cursor.execute(f"DESCRIBE {made}", given)).fetchall()
-        return [(str(name), type_of(str(kind))) for name, kind, *_ in rows]
+        return self._first(text, values, made, lambda made: self._columns(made, given))
 
     def run(self, text: str, values: Sequence[object]) -> Ran:
         """Run a statement; a question of private rows is charged here."""
+        if self._is_empty(text):
+            return Ran(columns=self._columns(text, []), tag="SELECT")
         if (asked := self._asked(text, values)) is not None:
             return asked
         made, given = self._made(text, values)
         gives_rows = self._gives_rows(made)
         self._fetch_rows(made)
-        done = self._first(text, values, made, lambda made: self.cursor.execute(made, given))
+        done = self._first(text, values, made, lambda made: self._executed(made, given))
         word = (words(text, 2) or [""])[0]
         if not gives_rows or (word in _CHANGES and [d[0] for d in done.description or []] == ["Count"]):
             return Ran(columns=None, tag=_tag(text, word, done))
-        columns = [(str(d[0]), type_of(str(d[1]))) for d in done.description or []]
+        columns = [(str(d[0]), _type(str(d[0]), str(d[1]), text)) for d in done.description or []]
         return Ran(columns=columns, tag="SELECT", _batches=_fetch(done))
 
     def _first(
@@ -132,8 +142,8 @@ class Runner:
         text: str,
         values: Sequence[object],
         made: str,
-        execute: Callable[[str], duckdb.DuckDBPyConnection],
-    ) -> duckdb.DuckDBPyConnection:
+        execute: Callable[[str], T],
+    ) -> T:
         """Execute a question; where a parameter without a type was taken for a number and is none, as a text."""
         try:
             return execute(made)
@@ -153,11 +163,11 @@ class Runner:
         if not self._names_any(text) or _SCANNED.fullmatch(text.strip()):
             return None  # what only looks like a protected name, the server tells: it reads the statement anyway
         terms = {"intervals": "false", **terms}
-        question = substitute(text.strip(), [_literal(v) for v in values])
+        question = _question(text, values)
         try:
             found = self._ask(question, terms)
         except duckdb.Error as error:
-            again = substitute(text.strip(), [_literal(v) for v in as_texts(values)])
+            again = _question(text, as_texts(values))
             if again == question or "Q203: " not in str(error):
                 raise
             found = self._ask(again, terms)
@@ -179,9 +189,9 @@ class Runner:
         if not self._is_private(inner):
             if is_catalog_question(text):
                 text = rewritten(text)
-            return text, as_texts(values)
+            return text, list(values)
         scanned = _SCANNED.fullmatch(inner.strip())
-        question = substitute((scanned[2] if scanned else inner).strip(), [_literal(v) for v in values])
+        question = _question(scanned[2] if scanned else inner, values)
         terms = dict(self._settings.terms())
         if explained:
             terms = {k: v for k, v in terms.items() if k not in ("intervals", "fresh")}
@@ -190,6 +200,35 @@ class Runner:
         given = "".join(f", {name} := {sql_text(value)}" for name, value in terms.items())
         columns = f"SELECT {scanned[1]} " if scanned and not explained else ""
         return f"{columns}FROM dp_{'explain' if explained else 'query'}({sql_text(question)}{given})", []
+
+    def column_types(self, text: str) -> dict[str, str]:
+        """Types of columns of the tables that a text may name, by lower-case name; of one name one type alone."""
+        folded, found = text.lower(), dict[str, set[str]]()
+        rows = self.cursor.execute(
+            "SELECT lower(table_name), lower(column_name), data_type FROM duckdb_columns() WHERE NOT internal"
+        ).fetchall()
+        for table, column, kind in rows:
+            if table in folded:
+                found.setdefault(column, set()).add(kind)
+        return {column: kinds.pop() for column, kinds in found.items() if len(kinds) == 1}
+
+    def _executed(self, text: str, given: Sequence[object]) -> duckdb.DuckDBPyConnection:
+        """Execute; parameters without a type are texts, or numbers where the text reckons with them."""
+        if not any(isinstance(v, Untyped) for v in given):
+            return self.cursor.execute(text, list(given))
+        reckoned = {int(found[1] or found[2]) for found in _RECKONED.finditer(text)}
+        return self.cursor.execute(
+            text,
+            as_texts([_number(v) if n in reckoned and isinstance(v, Untyped) else v for n, v in enumerate(given, 1)]),
+        )
+
+    def _columns(self, text: str, given: list[object]) -> Columns:
+        rows = self._executed(f"DESCRIBE {text}", given).fetchall()
+        return [(str(name), _type(str(name), str(kind), text)) for name, kind, *_ in rows]
+
+    def _is_empty(self, text: str) -> bool:
+        """Whether a question over protected tables has no rows by its form: it tells its columns, free."""
+        return self._names_any(text) and _NO_ROWS.fullmatch(text.strip()) is not None
 
     def _kept(self, text: str) -> tuple[str, str] | None:
         """A statement that makes a table or view of a private question's answer: what comes before it, and it."""
@@ -218,9 +257,55 @@ class Runner:
         return duckdb.ExpectedResultType.QUERY_RESULT in found[0].expected_result_type
 
 
+def _type(name: str, kind: str, text: str) -> Type:
+    """A column's type. asyncpg asks about types it does not know, of which lists of types' numbers may be none."""
+    return OIDS if name == "attrtypoids" and "typeinfo_tree" in text else type_of(kind)
+
+
 def as_texts(values: Sequence[object]) -> list[object]:
     """Parameters of which those without a type are texts."""
     return [str(v) if isinstance(v, Untyped) else v for v in values]
+
+
+def _number(value: str) -> object:
+    return value if not _NUMBER.fullmatch(value) else int(value) if value.lstrip("-").isdigit() else Decimal(value)
+
+
+_RECKONED = re.compile(r"\$(\d+)\s*[-+*/%]|[-+*/%]\s*\$(\d+)")
+_LISTED = re.compile(r"\b(?:any|all)\s*\(\s*\$(\d+)", re.IGNORECASE)
+_ONE_OF = re.compile(
+    r"""('(?:[^']|'')*'|"(?:[^"]|"")*")"""
+    r"|(=|<>|!=)\s*(any|all)\s*\(\s*(?:array\s*)?\[((?:'(?:[^']|'')*'|[^\[\]'\"])*)\]\s*(?:::\s*\w+\[\]\s*)?\)",
+    re.IGNORECASE,
+)
+
+
+def _question(text: str, values: Sequence[object]) -> str:
+    """A private question with its parameters as literals; a list that a value is one of, or none of, stands as IN.
+
+    >>> _question("SELECT count(*) FROM v WHERE a = ANY($1) AND b <> ALL(ARRAY['x'])", [[1, 2]])
+    "SELECT count(*) FROM v WHERE a IN (1, 2) AND b NOT IN ('x')"
+    """
+
+    def written(found: re.Match[str]) -> str:
+        _, sign, every, items = found.groups()
+        if sign is None or (sign == "=") != (every.lower() == "any") or not items.strip():
+            return found[0]
+        return f"{'IN' if sign == '=' else 'NOT IN'} ({items.strip()})"
+
+    listed = {int(found[1]) for found in _LISTED.finditer(text)}
+    given = [_list_in(v) if n in listed else v for n, v in enumerate(values, 1)]
+    return _ONE_OF.sub(written, substitute(text.strip(), [_literal(v) for v in given]))
+
+
+def _list_in(value: object) -> object:
+    """The list that a parameter without a type says, if it says one; one that is not there yet has an item."""
+    if not isinstance(value, Untyped):
+        return [None] if value is None else value
+    try:
+        return [None if item is None else Untyped(item) for item in items_of_text(value)]
+    except ValueError:
+        return value
 
 
 def _fetch(done: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
@@ -257,7 +342,13 @@ def _literal(value: object) -> str:
         case Untyped() if _NUMBER.fullmatch(value):
             return f"({value})" if value.startswith("-") else str(value)
         case dt.datetime():
-            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+            plain = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+            return f"TIMESTAMP '{plain.isoformat(sep=' ')}'"
         case dt.date():
             return f"DATE '{value.isoformat()}'"
+        case dt.timedelta():
+            days, rest = divmod(value, dt.timedelta(days=1))
+            return f"INTERVAL {value.total_seconds()} SECOND" if rest else f"INTERVAL {days} DAY"
+        case list():
+            return f"[{', '.join(map(_literal, value))}]"
     return sql_text(str(value))

@@ -24,6 +24,7 @@ REPORTED = (
     "default_transaction_read_only",
     "in_hot_standby",
 )
+ALL_SHOWN = ("name", "setting", "description")
 _FIXED = {
     "server_version": VERSION,
     "server_version_num": "160000",
@@ -40,7 +41,17 @@ _FIXED = {
     "lc_ctype": "C",
 }
 #: What clients set and what changes nothing here.
-_TAKEN = ("jit", "geqo", "enable_seqscan", "synchronous_commit", "role", "transaction_read_only", "timezone")
+_TAKEN = (
+    *("jit", "geqo", "enable_seqscan", "synchronous_commit", "role", "transaction_read_only", "timezone", "work_mem"),
+    *("cursor_tuple_fraction", "check_function_bodies", "default_tablespace", "xmloption", "random_page_cost"),
+    *(
+        "enable_nestloop",
+        "enable_hashjoin",
+        "enable_mergejoin",
+        "max_parallel_workers_per_gather",
+        "transaction_timeout",
+    ),
+)
 _DEFAULTS = {
     "client_encoding": "UTF8",
     "application_name": "",
@@ -131,6 +142,11 @@ class Settings:
                 if key.lower() == name:
                     return value
         raise Refused("42704", f'unrecognized configuration parameter "{name[:63]}"')
+
+    def all(self) -> list[tuple[object, ...]]:
+        """What SHOW ALL shows (:data:`ALL_SHOWN`): of private questions what was SET, and all else."""
+        named = {**_DEFAULTS, **_FIXED, **self._set}
+        return [(name, named[name], "") for name in sorted(named, key=str.lower) if " " not in name]
 
     def terms(self) -> Mapping[str, str]:
         """What was SET of private questions, by argument."""

@@ -75,7 +75,8 @@ class Statement:
 
     Attributes:
         text: as it was sent, without its semicolon.
-        kind: query, begin, commit, rollback, set, show, declare, fetch, close, copy, deallocate, discard, nothing.
+        kind: query, begin, commit, rollback, set, show, declare, fetch, close, copy, deallocate, discard,
+            savepoint, release, rollback to, move, nothing.
         name: of a setting, cursor or prepared statement.
         value: of a setting (None: its default); how many rows a FETCH wants; what a cursor or COPY reads.
         options: of COPY, by name.
@@ -102,8 +103,10 @@ _DECLARE = re.compile(
 _FETCH = re.compile(
     r"fetch\s+(?:(?:forward\s+)?(all|\d+)|forward|next|first)?\s*(?:from\s+|in\s+)?(\"[^\"]+\"|\w+)\s*\Z", re.I
 )
+_MOVE = re.compile(r"move\s+(?:(?:forward\s+)?(all|\d+)|forward|next)?\s*(?:from\s+|in\s+)?(\"[^\"]+\"|\w+)\s*\Z", re.I)
 _COPY = re.compile(
-    r"copy\s+(?P<what>\(.*\)|(?:[\w.]+|\"[^\"]+\")+(?:\s*\([^()]*\))?)\s+to\s+stdout(?P<rest>.*)\Z", re.I | re.S
+    r"copy\s+(?P<what>\(.*\)|(?:[\w.]+|\"[^\"]+\")+)(?:\s*\((?P<columns>[^()]*)\))?\s+to\s+stdout(?P<rest>.*)\Z",
+    re.I | re.S,
 )
 _NAMED = re.compile(r"(?:close|deallocate(?:\s+prepare)?)\s+(\"[^\"]+\"|\w+)\s*\Z", re.I)
 _WORDS = {
@@ -116,9 +119,16 @@ _WORDS = {
     "discard": "discard",
     "listen": "nothing",
     "unlisten": "nothing",
-    "savepoint": "nothing",
-    "release": "nothing",
+    "savepoint": "savepoint",
+    "release": "release",
 }
+_POINT = re.compile(
+    r"(?:savepoint|release(?:\s+savepoint)?|(?:rollback|abort)(?:\s+(?:work|transaction))?\s+to(?:\s+savepoint)?)\s+"
+    r"(\"[^\"]+\"|\w+)\s*\Z",
+    re.I,
+)
+_NAMES = re.compile(r"set\s+(?:session\s+|local\s+)?names\s+(.*)\Z", re.I | re.S)
+_ROLE = re.compile(r"set\s+(?:session\s+|local\s+)?(?:role|session\s+authorization)\s+(?!=|to\b)(.*)\Z", re.I | re.S)
 
 
 def read_statement(text: str) -> Statement:
@@ -127,28 +137,53 @@ def read_statement(text: str) -> Statement:
     first = words(text, 3)
     bare = text.strip()
     word = first[0] if first else ""
+    if word in ("savepoint", "release", "rollback", "abort") and (found := _POINT.match(bare)):
+        kind = _WORDS[word] if word in ("savepoint", "release") else "rollback to"
+        return Statement(text=text, kind=kind, name=_name(found[1]))
+    if word == "discard" and first[1:2] != ["all"]:
+        return Statement(text=text, kind="nothing")
     if word in _WORDS:
         return Statement(text=text, kind=_WORDS[word])
     if word == "set" and first[1:2] in (["transaction"], ["session"]) and "characteristics" in bare.lower()[:60]:
         return Statement(text=text, kind="nothing")
     if word == "set" and first[1:2] == ["transaction"]:
         return Statement(text=text, kind="nothing")
-    for pattern, kind in ((_ZONE, "zone"), (_SET, "set"), (_RESET, "reset"), (_SHOW, "show"), (_DECLARE, "declare")):
+    for pattern, kind in (
+        (_NAMES, "names"),
+        (_ROLE, "role"),
+        (_ZONE, "zone"),
+        (_SET, "set"),
+        (_RESET, "reset"),
+        (_SHOW, "show"),
+        (_DECLARE, "declare"),
+    ):
         if found := pattern.match(bare):
             return _of(kind, text, found)
     if found := _FETCH.match(bare):
         return Statement(text=text, kind="fetch", name=_name(found[2]), value=(found[1] or "1").lower())
+    if found := _MOVE.match(bare):
+        return Statement(text=text, kind="move", name=_name(found[2]), value=(found[1] or "1").lower())
     if found := _NAMED.match(bare):
         return Statement(text=text, kind=word if word == "close" else "deallocate", name=_name(found[1]))
     if found := _COPY.match(bare):
         what = found["what"]
-        query = what[1:-1] if what.startswith("(") else f"FROM {what}"
+        query = (
+            what[1:-1]
+            if what.startswith("(")
+            else f"SELECT {found['columns']} FROM {what}"
+            if found["columns"]
+            else f"FROM {what}"
+        )
         return Statement(text=text, kind="copy", value=query, options=_copy_options(found["rest"]))
     return Statement(text=text)
 
 
 def _of(kind: str, text: str, found: re.Match[str]) -> Statement:
     match kind:
+        case "names":
+            return Statement(text=text, kind="set", name="client_encoding", value=_value(found[1]))
+        case "role":
+            return Statement(text=text, kind="set", name="role", value=_role(found[1]))
         case "zone":
             return Statement(text=text, kind="set", name="timezone", value=_value(found[1]))
         case "set":
@@ -171,6 +206,11 @@ def _value(raw: str) -> str | None:
     return raw[1:-1].replace("''", "'") if raw[:1] == "'" and raw[-1:] == "'" and len(raw) > 1 else raw
 
 
+def _role(raw: str) -> str | None:
+    value = _value(raw)
+    return None if value is None or value.lower() == "none" else value.strip('"')
+
+
 def _copy_options(rest: str) -> dict[str, str]:
     """COPY's options, in either of PostgreSQL's spellings."""
     found = {}
@@ -186,6 +226,8 @@ def _copy_options(rest: str) -> dict[str, str]:
             found["format"] = form
     if re.search(r"\bheader\b", plain):
         found["header"] = "true"
+    for name, value in re.findall(r"\b(delimiter|null)\s+(?:as\s+)?('(?:[^']|'')*')", rest, re.I):
+        found[name.lower()] = _value(value) or ""
     return found
 
 
@@ -250,7 +292,9 @@ def _is_of_form(call: re.Match[str]) -> bool:
     return call["form"].upper() == _FORMS[0 if not time else 2 if "." in time else 1]
 
 
-_TYPED = re.compile(r"\$(\d+)\s*::\s*([a-z_]+)|\bcast\s*\(\s*\$(\d+)\s+as\s+([a-z_]+)", re.IGNORECASE)
+_TYPED = re.compile(
+    r"\$(\d+)\s*::\s*([a-z_][\w]*(?:\[\])?)|\bcast\s*\(\s*\$(\d+)\s+as\s+([a-z_][\w]*(?:\[\])?)", re.IGNORECASE
+)
 
 
 def cast_parameters(text: str) -> dict[int, str]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from duckdp.serve.lists import items_of_binary, items_of_text
 from duckdp.serve.messages import ProtocolError
 
 # OIDs of PostgreSQL's types.
@@ -201,6 +202,7 @@ _NAMES = {
     **{t.name: t.oid for t in _TYPES.values()},
     **{name.lower(): t.oid for name, t in _TYPES.items()},
     "int": INT4,
+    "oid": 26,
     "real": FLOAT4,
     "numeric": NUMERIC,
     "decimal": NUMERIC,
@@ -210,10 +212,10 @@ _NAMES = {
 def oid_of(name: str) -> int:
     """The OID of a type by its name in a text, PostgreSQL's or DuckDB's; 0 where it is neither.
 
-    >>> oid_of("bigint"), oid_of("int4"), oid_of("thing")
-    (20, 23, 0)
+    >>> oid_of("bigint"), oid_of("int4"), oid_of("int4[]"), oid_of("thing")
+    (20, 23, 1007, 0)
     """
-    return _NAMES.get(name, 0)
+    return _ARRAYS.get(_NAMES.get(name[:-2], 0), 0) if name.endswith("[]") else _NAMES.get(name, 0)
 
 
 def _list_of(inner: Type) -> Type:
@@ -234,6 +236,9 @@ def _list_of(inner: Type) -> Type:
 def _quoted(item: bytes) -> bytes:
     plain = item and item.lower() != b"null" and not any(c in b'{}," \\\t\n\r\v\f' for c in item)
     return item if plain else b'"' + item.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+
+
+_ARRAYS = {**{t.oid: t.array for t in _TYPES.values() if t.array}, 26: 1028}
 
 
 class Untyped(str):
@@ -264,6 +269,9 @@ def read_parameter(oid: int, binary: bool, raw: bytes | None) -> object:
         raise ProtocolError("a parameter is not a value of its type") from None
 
 
+OIDS = _list_of(Type(oid=26, size=4, text=_text, binary=_packed("!I"), array=1028, name="oid"))
+_ITEMS = {**{t.array: t.oid for t in _TYPES.values() if t.array}, 1015: 1043, 1014: 1042, 1003: 19, 1028: 26}
+_DAY = 86_400_000_000  # microseconds
 _ZONED_DATE = re.compile(r"(\d{4}-\d\d-\d\d) ?[+-]\d\d(?::?\d\d)?\Z")  # as JDBC sends a date
 
 
@@ -283,8 +291,14 @@ def _from_text(oid: int, raw: str) -> object:
             return dt.date.fromisoformat(_ZONED_DATE.sub(r"\1", raw))
         case 1114 | 1184:
             return dt.datetime.fromisoformat(raw)
+        case 1083:
+            return dt.time.fromisoformat(raw)
+        case 2950:
+            return uuid.UUID(raw)
         case 17:
             return bytes.fromhex(raw.removeprefix("\\x"))
+        case _ if oid in _ITEMS:
+            return [None if item is None else _from_text(_ITEMS[oid], item) for item in items_of_text(raw)]
     return raw
 
 
@@ -303,16 +317,31 @@ def _from_binary(oid: int, raw: bytes) -> object:
         case 1082:
             return dt.date.fromordinal(_DAY_ZERO + struct.unpack("!i", raw)[0])
         case 1114 | 1184:
-            return _EPOCH + dt.timedelta(microseconds=struct.unpack("!q", raw)[0])
+            found = _EPOCH + dt.timedelta(microseconds=struct.unpack("!q", raw)[0])
+            return found if oid == 1114 else found.replace(tzinfo=dt.UTC)
+        case 1083:
+            return (_EPOCH + dt.timedelta(microseconds=struct.unpack("!Q", raw)[0] % _DAY)).time()
+        case 1186:
+            return _interval_value(*struct.unpack("!qii", raw))
         case 1700:
             return _numeric_value(raw)
         case 2950:
-            return str(uuid.UUID(bytes=raw))
+            return uuid.UUID(bytes=raw)
         case 17:
             return raw
         case 25 | 1042 | 1043 | 19 | 114:
             return raw.decode()
+        case _ if oid in _ITEMS:
+            inner, items = items_of_binary(raw)
+            return [None if item is None else _from_binary(inner, item) for item in items]
     raise ValueError(oid)
+
+
+def _interval_value(microseconds: int, days: int, months: int) -> object:
+    """DuckDB's parameter for it; a text where months are in it, which no Python value of the standard library knows."""
+    if months:
+        return f"{months} months {days} days {microseconds} microseconds"
+    return dt.timedelta(days=days, microseconds=microseconds)
 
 
 def _numeric_value(raw: bytes) -> Decimal:

@@ -1,0 +1,232 @@
+"""What drivers and BI tools send of their own accord, and parameters of every type, at a server that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import io
+import uuid
+from collections.abc import Iterator
+from decimal import Decimal
+
+import asyncpg
+import pg8000.dbapi
+import psycopg
+import pytest
+
+from duckdp.serve.lists import items_of_binary, items_of_text
+from duckdp.serve.running import _NO_ROWS
+from tests.serve.conftest import PASSWORD, Served
+
+VALUES: list[tuple[str, object]] = [
+    ("int4", 7),
+    ("int8", 2**40),
+    ("float8", 1.5),
+    ("bool", True),
+    ("text", "it's"),
+    ("bytea", b"\x00\xff"),
+    ("date", dt.date(2024, 2, 29)),
+    ("timestamp", dt.datetime(2024, 1, 2, 3, 4, 5, 678)),
+    ("timestamptz", dt.datetime(2024, 1, 2, 3, 4, 5, tzinfo=dt.UTC)),
+    ("time", dt.time(1, 2, 3)),
+    ("interval", dt.timedelta(days=1, seconds=5)),
+    ("numeric", Decimal("12.340")),
+    ("uuid", uuid.UUID(int=5)),
+    ("int4[]", [1, 2, None]),
+    ("text[]", ["a", 'b,"c"', "null"]),
+]
+PRIVATE: list[tuple[str, object]] = [
+    ("age > {}", 30),
+    ("day >= {}", dt.date(2024, 3, 1)),
+    ("day > {}", dt.datetime(2024, 3, 1)),
+    ("cost > {}", Decimal("10.5")),
+    ("sex = {}", "F"),
+    ("sex = {}", None),
+    ("age = ANY({})", [30, 40]),
+    ("sex = ANY({})", ["F"]),
+    ("(age > 3) = {}", True),
+]
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    with psycopg.connect(served.dsn(), autocommit=True) as found:
+        found.execute("SET dp.epsilon = 0.01")
+        yield found
+
+
+@pytest.mark.parametrize(("kind", "value"), VALUES, ids=[kind for kind, _ in VALUES])
+@pytest.mark.parametrize("place", ["%t", "%b"])
+def test_parameters_of_every_type_come_back(
+    client: psycopg.Connection[tuple[object, ...]], kind: str, value: object, place: str
+) -> None:
+    found = client.execute(f"SELECT {place}::{kind}", [value], binary=place == "%b").fetchall()[0][0]
+    if isinstance(value, dt.datetime) and isinstance(found, dt.datetime) and value.tzinfo:
+        found = found.astimezone(dt.UTC)
+    assert found == value
+
+
+@pytest.mark.parametrize("place", ["%s", "%b", "%t"])
+def test_private_questions_take_parameters(client: psycopg.Connection[tuple[object, ...]], place: str) -> None:
+    for where, value in PRIVATE:
+        text = f"SELECT count(*) FROM visits WHERE {where.format(place)}"
+        for prepare in (False, True):
+            (row,) = client.execute(text, [value], prepare=prepare).fetchall()
+            assert isinstance(row[0], int)
+
+
+def test_lists_stand_as_in(client: psycopg.Connection[tuple[object, ...]]) -> None:
+    """One question in three spellings: charged once."""
+    client.execute("SELECT count(*) FROM visits WHERE age IN (31, 41)")
+    before = client.execute("SELECT count(*) FROM dp_ledger()").fetchall()
+    client.execute("SELECT count(*) FROM visits WHERE age = ANY(ARRAY[31, 41])")
+    client.execute("SELECT count(*) FROM visits WHERE age = ANY(%s)", [[31, 41]])
+    assert client.execute("SELECT count(*) FROM dp_ledger()").fetchall() == before
+    with pytest.raises(psycopg.Error, match="Q202"):
+        client.execute("SELECT count(*) FROM visits WHERE age = ALL(ARRAY[31, 41])")
+
+
+def test_arrays_are_read_or_refused() -> None:
+    assert items_of_text(r'{a, "b\"c" ,NULL,"null"}') == ["a", 'b"c', None, "null"]
+    for wrong in ("", "{", "{1,}", "{{1},{2}}", '{"a}', "{1}2", "{1 {2}", "[1]"):
+        with pytest.raises(ValueError, match="array"):
+            items_of_text(wrong)
+    one = b"\0\0\0\x01\0\0\0\0\0\0\0\x17\0\0\0\x01\0\0\0\x01\0\0\0\x04\0\0\0\x07"
+    assert items_of_binary(one) == (23, [b"\0\0\0\x07"])
+    for cut in range(len(one)):
+        with pytest.raises(Exception, match=r"unpack|cut|dimension|more"):
+            items_of_binary(one[:cut])
+
+
+def test_asyncpg_knows_types_without_casts_and_pools_give_back(served: Served) -> None:
+    place = {"host": "127.0.0.1", "port": served.port, "user": "ana", "password": PASSWORD, "database": "clinic"}
+
+    async def run() -> None:
+        async with asyncpg.create_pool(**place, min_size=1, max_size=1) as pool:
+            for _ in range(2):  # what is given back is reset
+                async with pool.acquire() as con:
+                    await con.execute("SET dp.epsilon = 0.01")
+                    for kind, value in VALUES:
+                        assert await con.fetchval(f"SELECT $1::{kind}", value) == value
+                    text = "SELECT count(*) FROM visits WHERE age > $1 AND day > $2 AND $3 < cost AND sex = ANY($4)"
+                    assert type(await con.fetchval(text, 30, dt.date(2024, 2, 2), 5.5, ["F", "M"])) is int
+                    with pytest.raises(asyncpg.PostgresError, match="Q207"):  # it hears of it without Sync
+                        await asyncio.wait_for(con.fetch("SELECT nosuch FROM visits"), 60)
+                    async with con.transaction():
+                        with pytest.raises(asyncpg.PostgresError):
+                            async with con.transaction():
+                                await con.fetch("SELECT nosuch")
+                        assert await con.fetchval("SELECT 3") == 3
+
+    asyncio.run(run())
+
+
+def test_pg8000_reckons_with_parameters(served: Served) -> None:
+    with pg8000.dbapi.connect("ana", host="127.0.0.1", port=served.port, password=PASSWORD, database="clinic") as con:
+        cursor = con.cursor()
+        cursor.execute("SELECT %s + 1, %s", (1, "01"))
+        assert cursor.fetchall() == ([2, "01"],)
+
+
+def test_savepoints_are_given_where_they_make_no_difference(client: psycopg.Connection[tuple[object, ...]]) -> None:
+    with client.transaction():
+        with pytest.raises(psycopg.Error), client.transaction():
+            client.execute("SELECT nosuch")
+        client.execute("CREATE TEMP TABLE kept (a INT)")
+        client.execute("SAVEPOINT here")
+        client.execute("SELECT 1")
+        client.execute("ROLLBACK TO SAVEPOINT here")
+        client.execute("RELEASE SAVEPOINT here")
+    assert client.execute("SELECT count(*) FROM kept").fetchall() == [(0,)]
+    client.execute("BEGIN")
+    client.execute("INSERT INTO kept VALUES (1)")
+    client.execute("SAVEPOINT here")
+    client.execute("INSERT INTO kept VALUES (2)")
+    with pytest.raises(psycopg.errors.FeatureNotSupported):  # nothing is undone in silence
+        client.execute("ROLLBACK TO here")
+    client.execute("ROLLBACK")
+    assert client.execute("SELECT count(*) FROM kept").fetchall() == [(0,)]
+    with pytest.raises(psycopg.Error, match="transaction blocks"):
+        client.execute("SAVEPOINT here")
+
+
+def test_cursors_move_and_tables_are_copied_by_columns(client: psycopg.Connection[tuple[object, ...]]) -> None:
+    with client.transaction():
+        client.execute("DECLARE c CURSOR FOR SELECT * FROM range(5)")
+        assert client.execute("MOVE 2 FROM c").statusmessage == "MOVE 2"
+        assert client.execute("FETCH c").fetchall() == [(2,)]
+    client.execute("CREATE TEMP TABLE w AS SELECT 1 AS a, 'x' AS b, 2 AS c")
+    for text, data in (
+        ("COPY w (b, a) TO STDOUT", b"x\t1\n"),
+        ("COPY w TO STDOUT WITH DELIMITER AS ';' NULL AS '-'", b"1;x;2\n"),
+    ):
+        written = io.BytesIO()
+        with client.cursor().copy(text) as rows:
+            written.writelines(bytes(part) for part in rows)
+        assert written.getvalue() == data
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM visits LIMIT 0",
+        "SELECT age AS a FROM main.visits v WHERE 1 = 0",
+        "select * from visits where false",
+    ],
+)
+def test_columns_are_told_free(client: psycopg.Connection[tuple[object, ...]], text: str) -> None:
+    before = client.execute("SELECT count(*) FROM dp_ledger()").fetchall()
+    found = client.execute(text)
+    assert found.fetchall() == [] and found.description is not None
+    assert "sex" in [c.name for c in found.description] or [c.name for c in found.description] == ["a"]
+    assert client.execute("SELECT count(*) FROM dp_ledger()").fetchall() == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM visits WHERE age > 1 LIMIT 10",
+        "SELECT count(*) FROM visits WHERE 1 = 0",  # an aggregate has a row
+        "SELECT age FROM visits WHERE 1 = 0 UNION ALL SELECT age FROM (FROM visits) LIMIT 10",
+        "SELECT * FROM visits WHERE 1 = 0 OR true",
+    ],
+)
+def test_what_may_have_rows_is_not_taken_for_empty(text: str) -> None:
+    assert _NO_ROWS.fullmatch(text) is None
+
+
+# As Metabase, Grafana, DBeaver, Tableau's ODBC driver, Npgsql and asyncpg's pools send them.
+SENT = [
+    "SELECT pg_advisory_unlock_all()",
+    "with table_privileges as (select NULL as role, t.schemaname as schema, t.objectname as table, "
+    "pg_catalog.has_any_column_privilege(current_user, t.objectname, 'select') as select from (select schemaname, "
+    "tablename as objectname from pg_catalog.pg_tables union select schemaname, matviewname from pg_catalog.pg_matviews"
+    ") t where t.schemaname !~ '^pg_') select t.* from table_privileges t",
+    "SELECT c.relname, NULLIF(stat.n_live_tup, 0) AS rows FROM pg_catalog.pg_class AS c LEFT JOIN pg_stat_user_tables "
+    "AS stat ON c.relname = stat.relname WHERE c.relkind IN ('r', 'p', 'v', 'f', 'm')",
+    'SELECT quote_ident(column_name) AS "column", data_type FROM information_schema.columns WHERE '
+    "quote_ident(table_name) = 'visits'",
+    "SELECT p.oid as poid, p.*, pg_catalog.pg_get_expr(p.proargdefaults, 0) as arg_defaults FROM pg_catalog.pg_proc p",
+    "SELECT typ.oid, proc.proname FROM pg_type AS typ LEFT JOIN pg_proc AS proc ON proc.oid = typ.typreceive",
+    "SELECT i.*, pg_catalog.pg_stat_get_numscans(i.indexrelid) FROM pg_catalog.pg_index i",
+    "SELECT pg_size_pretty(pg_indexes_size('visits'))",
+    "SELECT * FROM pg_locks",
+    "SELECT * FROM pg_available_extensions",
+    "SELECT routine_name FROM information_schema.routines LIMIT 1",
+    "SELECT privilege_type FROM information_schema.role_table_grants",
+    "SELECT * FROM information_schema.sequences",
+    "SELECT * FROM information_schema.triggers",
+    "SET NAMES 'UTF8'",
+    "SET ROLE none",
+    "SET SESSION AUTHORIZATION DEFAULT",
+    "SET work_mem = '64MB'",
+    "DISCARD PLANS",
+]
+
+
+def test_what_tools_send_is_answered(client: psycopg.Connection[tuple[object, ...]]) -> None:
+    for text in SENT:
+        client.execute(text)
+    shown = client.execute("SHOW ALL")
+    assert shown.description is not None and [c.name for c in shown.description] == ["name", "setting", "description"]
+    assert ("dp.epsilon", "0.01", "") in shown.fetchall()  # DISCARD PLANS took nothing else
