@@ -161,8 +161,7 @@ def make_plan(
     nothing, size = counts_nothing(query), domain_size(query)
     open_keys = _require_keys(query, delta_atto if not nothing else 1) and not nothing
     unit_is_row = query.table.unit_key is None
-    groups = _groups(query, size)
-    query = with_listed(query, epsilon=epsilon_nano * 1e-9, groups=groups, size=size)
+    query = with_listed(query, epsilon=epsilon_nano * 1e-9, groups=(groups := _groups(query, size)), size=size)
     everyone = query.where is None and not query.keys and query.table.filter is None and unit_is_row
     everyone = everyone and not isinstance(query.table, Relation)  # which rows have a match is not public
     chosen = choose_measures(
