@@ -86,7 +86,7 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("replace cells: whole, degree 2 as 1", _MEA, "l1 = measure.largest * min(measure.degree, 2)", "l1 = measure.largest * min(measure.degree, 1)", _T_ROW),
     Mutant("add-remove: groups free", _MEA, "Sensitivity(l1=groups * unit, l2_squared=groups * unit**2, linf=unit)", "Sensitivity(l1=unit, l2_squared=unit**2, linf=unit)", _T_MEA),
     Mutant("add-remove: l2 of groups free", _MEA, "l2_squared=groups * unit**2, linf=unit)", "l2_squared=unit**2, linf=unit)", _T_MEA),
-    Mutant("add-remove: a unit is one row", _MEA, 'rows = 1 if table.unit_key is None or measure.kind == "units" else table.max_rows', "rows = 1", _T_MEA),
+    Mutant("add-remove: a unit is one row", _MEA, 'rows = 1 if table.unit_key is None or measure.kind == "units" else rows_that_count(measure, table)', "rows = 1", _T_MEA),
     Mutant("whole although nullable", _MEA, "whole = everyone and measure.filter is None and not nullable", "whole = everyone and measure.filter is None", (f"{LOSSES}[replaced, NULLs in a sum]",)),
     Mutant("whole although filtered", _MEA, "whole = everyone and measure.filter is None and not nullable", "whole = everyone and not nullable", ("tests/privacy/test_noise_alone.py::test_what_leaves_follows_the_data_through_noise_alone[SelectTask-some rows of all]",)),
     Mutant("sum: largest by its upper end", _MEA, "largest=max(abs(low), abs(high), 1))", "largest=max(high, 1))", _T_MEA),
