@@ -10,6 +10,7 @@ import pytest
 
 from duckdp.synthetic.tree.bins import Binning, leaned, make_bins, set_apart
 from duckdp.synthetic.tree.make import unseen_nulls
+from duckdp.synthetic.tree.make.estimates import leaning
 from duckdp.synthetic.tree.make.forest import Tree, falls
 from duckdp.synthetic.tree.scales import bin_values
 from duckdp.synthetic.tree.spending import TreePlan
@@ -93,6 +94,14 @@ def test_few_rows_far_out_do_not_pile_all_others_at_the_bound() -> None:
     assert np.mean(made == 0) < 0.05
     power = np.floor(((np.arange(5000) + 0.5) / 5000) ** (1 / 0.02 - 1) * 10_000)
     assert np.mean(power == 0) > 0.7  # the twin: powers of equal steps, as it was
+
+
+def test_a_mean_is_met_by_shares_that_are_nearly_one_bin() -> None:
+    """Newton's steps went from one end to the other, and ended at the wrong one."""
+    values, shares = np.linspace(-1, 1, 10), np.full(10, 1e-4)
+    shares[1] = 1 - 9e-4
+    for goal in (values[1] - 0.02, values[1] + 0.02, 0.5):
+        assert leaning(shares, values, goal) @ values == pytest.approx(goal, abs=1e-9)
 
 
 def test_unseen_nulls_are_told() -> None:

@@ -30,8 +30,6 @@ _ENOUGH = 30.0  # effective draws beyond those, from which the posterior mean is
 _CLEAR = 0.004  # of the rows: less noise than this leaves no work to a prior
 _SHIFTS = 20.0  # of the rows, over the range of the values: more than puts all into one bin
 _HALVINGS = 50  # of that
-_LEANINGS = 20  # Newton steps to a mean
-_NO_SPREAD = 1e-12  # variance of values below which nothing can lean
 _MOST_LEAN = 50.0  # exponent over the range of the values
 _SCALINGS = 40  # rounds of proportional fitting of a joint distribution to its margins
 MOST_BINS = 400  # with a prior: its draws are 8192 numbers a bin
@@ -101,14 +99,12 @@ def nearest_shares(counts: Floats, deviation: float, rows: float, mean: Mean) ->
 
 def leaning(shares: Floats, values: Floats, goal: float) -> Floats:
     """Shares leaned exponentially, so that they change least by relative entropy, until values have the wanted mean."""
-    lean, found = 0.0, shares
-    for _ in range(_LEANINGS):
-        spread = float(found @ values**2) - float(found @ values) ** 2
-        if spread <= _NO_SPREAD:
-            break
-        lean = float(np.clip(lean + (goal - float(found @ values)) / spread, -_MOST_LEAN, _MOST_LEAN))
+    found, low, high = shares, -_MOST_LEAN, _MOST_LEAN
+    for _ in range(_HALVINGS):  # Newton's steps overshoot where nearly all is in one bin
+        lean = (low + high) / 2
         found = shares * np.exp(lean * (values - goal))
         found = found / found.sum()
+        low, high = (lean, high) if float(found @ values) < goal else (low, lean)
     return np.asarray(found)
 
 
