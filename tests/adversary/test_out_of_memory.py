@@ -148,6 +148,10 @@ def test_what_is_told_apart() -> None:
     assert exhausted.ran_out(duckdb.IOException('Could not write file "x": No space left on device'))
     assert not exhausted.ran_out(duckdb.IOException('Could not read from file "x"'))
     assert not exhausted.ran_out(None)
+    for value in ("Out of Memory Error", "No space left on device", "Could not write file"):  # a row's value is no word
+        assert not exhausted.ran_out(
+            duckdb.ConversionException(f"Conversion Error: Could not convert string '{value}'")
+        )
     assert exhausted.spark_ran_out(RuntimeError(f"PythonException: {exhausted.RAN_OUT}"))
     assert exhausted.spark_ran_out(RuntimeError("is bigger than spark.driver.maxResultSize (1024.0 MiB)"))
     assert not exhausted.spark_ran_out(RuntimeError("Python worker exited unexpectedly (crashed)"))
