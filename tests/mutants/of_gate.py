@@ -135,7 +135,8 @@ GATE: tuple[Mutant, ...] = (
     Mutant("parts: a worker says what failed", "duckdp/vault/part_work.py", "            yield from packed(read_part(work, batches, part), part)\n        except Exception as error:", "            yield from packed(read_part(work, batches, part), part)\n        except OSError:", ("tests/test_spark_parts.py",)),
     Mutant("parts: a task's memory", "duckdp/vault/part_work.py", ', "memory_limit": memory}', "}", ("tests/adversary/test_out_of_memory.py",)),
     Mutant("memory: as any failure", "duckdp/vault/engine.py", '"E104" if ran_out(error)', '"E101" if ran_out(error)', ("tests/adversary/test_out_of_memory.py",)),
-    Mutant("memory: a full disk", "duckdp/vault/exhausted.py", '"Could not write file", ', "", ("tests/adversary/test_out_of_memory.py",)),
+    Mutant("memory: words within a message", "duckdp/vault/exhausted.py", "_SAID.match(", "_SAID.search(", ("tests/adversary/test_out_of_memory.py",)),
+    Mutant("memory: a full disk", "duckdp/vault/exhausted.py", "|(IO Error: )?Could not write file", "", ("tests/adversary/test_out_of_memory.py",)),
     Mutant("memory: of Python", "duckdp/desk/laundering.py", "    if ran_out:", "    if False:", ("tests/adversary/test_out_of_memory.py",)),
     Mutant("memory: called damage", "duckdp/vault/decoding.py", "    if ran_out(message):\n", "    if False:\n", ("tests/adversary/test_out_of_memory.py",)),
     Mutant("engine: a source that changes meanwhile", "duckdp/vault/engine.py", "        if stamp != self.source.stamp():\n", "        if False:\n", ("tests/test_changed_sources.py",)),
@@ -204,7 +205,7 @@ GATE: tuple[Mutant, ...] = (
     # ---- grants before what is remembered
     Mutant("grants: remembered answers", _BINDER, "            desk.require_grant()\n            with self._turn(token):", "            with self._turn(token):", _T_GRANTS),
     Mutant("grants: binding", _BINDER, "            desk.require_grant()\n            _require_short", "            _require_short", _T_GRANTS),
-    Mutant("grants: at once", _BINDER, "            desk.require_grant()\n            planned", "            planned", ("tests/serve/test_at_once.py::test_who_has_no_grant_any_more_is_refused",)),
+    Mutant("grants: at once", _BINDER, "                desk.require_grant()\n                planned", "                planned", ("tests/serve/test_at_once.py::test_who_has_no_grant_any_more_is_refused",)),
     Mutant("grants: ordinary statements of a session", _SESSION, "        self.desk.require_grant()\n        if not isinstance(text, str)", "        if not isinstance(text, str)", _T_GRANTS),
     Mutant("grants: new sessions", _CURATOR, 'self.ledger.require_open(check_name(analyst, "analyst"))\n', "pass\n", (*_T_GRANTS, "tests/test_owner.py")),
     Mutant("grants: where the ledger lies", _BINDER, 'return str(error).replace(path, "...") if path else str(error)', "return str(error)", _T_GRANTS),
@@ -226,6 +227,6 @@ GATE: tuple[Mutant, ...] = (
     Mutant("declarations: changed since the plan", _DATASET, "if self.known_of(state or self.ledger.state()).get(base.name) != base:", "if False:", ("tests/test_session.py", "tests/test_owner.py", "tests/test_declarations.py")),
     Mutant("kept plans: what is alike is equal", _REMEMBERED, "return tuple(zip(map(type, values), texts, strict=True))", "return tuple(values)", _T_REMEMBERED),
     Mutant("kept plans: of past declarations", "duckdp/desk/lookups.py", "(state.catalog_version, state.neighbours, key)", "key", _T_REMEMBERED),
-    Mutant("kept answers: of another plan", _DESK, "(id(plan), done.payload) if", "(0, done.payload) if", _T_REMEMBERED),
+    Mutant("kept answers: of another plan", _DESK, "(id(plan), done.payload, bars) if", "(0, done.payload, bars) if", _T_REMEMBERED),
     Mutant("kept answers: lists are shared", _DESK, "[c.copied() for c in columns]", "columns", _T_REMEMBERED),
 )
