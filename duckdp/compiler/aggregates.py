@@ -312,21 +312,9 @@ ROWS: tuple[AggregateRow, ...] = (
         type=COUNT,
         linear=True,
     ),
-    AggregateRow(
-        name="median",
-        degree=0,
-        alone="order",
-        value=_placed,
-        range=within,
-        type=ARGUMENT,
-    ),
-    AggregateRow(
-        name="quantile",
-        degree=0,
-        alone="order",
-        value=_placed,
-        range=within,
-        type=ARGUMENT,
+    *(
+        AggregateRow(name=name, degree=0, alone="order", value=_placed, range=within, type=ARGUMENT)
+        for name in ("median", "quantile")
     ),
     AggregateRow(  # dp_quantiles finds places much finer, in groups with a domain
         name="binned_quantile",
