@@ -219,7 +219,7 @@ def fail_between(curator: duckdp.Curator, monkeypatch: pytest.MonkeyPatch, epsil
     monkeypatch.setattr(Ledger, "store_stage", kept)
     monkeypatch.setattr(Stages, "_drawn", counted)
     before = charges(curator)
-    with pytest.raises(DuckDPError, match=r"^X101"):
+    with pytest.raises(DuckDPError, match=r"^E104"):
         eva.sql(RATIO, epsilon=epsilon)
     assert (charges(curator), len(draws)) == (before + 1, 1)
     fail[0] = False

@@ -172,10 +172,10 @@ def test_a_failing_mechanism_tells_nothing(
     kind: type[BaseException], ana: Session, world: World, refused: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duckdp.desk.desk.SelectTask", lambda plan: Blabbing(plan=plan, kind=kind))
-    error = refused(lambda: ana.sql(ASK, epsilon=1), "X101", "E102")
+    error = refused(lambda: ana.sql(ASK, epsilon=1), "X101", "E102", "E104")
     assert error.__context__ is None
     con = world.curator.connect("ana")
-    refused(lambda: con.execute(f"FROM dp_query($${ASK}$$, epsilon := 1)").fetchall(), "X101", "E102")
+    refused(lambda: con.execute(f"FROM dp_query($${ASK}$$, epsilon := 1)").fetchall(), "X101", "E102", "E104")
     assert [c.state for c in world.curator.ledger.charges()] == ["failed"]
 
 
