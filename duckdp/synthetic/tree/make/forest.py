@@ -17,13 +17,13 @@ from duckdp.synthetic.tree.make.estimates import (
     Mean,
     estimate_pair,
     estimate_shares,
-    leaning,
     likely_mean,
     merge_bins,
     merged,
     pool_counts,
     shrink_gap,
     tilt_pair,
+    to_simplex,
 )
 from duckdp.synthetic.tree.make.shrinking import shrink_shares
 from duckdp.synthetic.tree.scales import PLAIN, Scale, bin_values
@@ -40,6 +40,8 @@ _HALVINGS = 24  # steps to a place in a bin: to 2^-24 of its width
 _END = 1e-6  # least distance of a place from its ends
 _STEEPEST = 2000.0  # lean of a bin's values: their mean is a two-thousandth of its width from its end
 _LEAST_WEIGHT = 0.7  # of the lean of a bin whose neighbours are like it, in what moves a mean
+_FARTHEST = 100.0  # of a shift of shares along values, which puts all into one bin
+_SHIFTINGS = 50  # halvings of that
 _MOST_FALL = 3.0  # from a bin to the next, of the logarithm of its share, that counts
 _HIDDEN = 3.0  # deviations of its noise, from which a share of NULLs that no row shows is taken off means
 _MOST_HIDDEN = 0.5  # of the rows
@@ -147,7 +149,7 @@ class Tree:
         return falls(binning, self.shares[column], self.deviation / max(self.rows, 1.0))
 
     def met(self, column: int, noise: float, unsure: float) -> Floats:
-        """A column's shares, leaned to a mean that no lean of its values reaches: by what its deviation makes likely.
+        """A column's shares, moved to a mean that no lean of its values reaches: by what its deviation makes likely.
 
         Args:
             column: whose mean was bought.
@@ -162,9 +164,8 @@ class Tree:
         now = float(shares @ values)
         own = noise**2 * float(((values[there] - values[there].mean()) ** 2).sum())
         goal = likely_mean(now, own, (values, self.mean(column), unsure))
-        present, found = float(shares[there].sum()), shares.copy()
-        inside = (goal - now) / present + float(shares[there] @ values[there]) / present
-        found[there] = present * leaning(shares[there] / present, values[there], inside)
+        found = shares.copy()
+        found[there] = shifted(shares[there], values[there], goal - now)
         return found
 
     def scale(self, column: int) -> Scale:
@@ -286,6 +287,18 @@ def falls(binning: Binning, shares: Floats, noise: float) -> Floats:
         left, right = np.append(steps[:1], steps), np.append(steps, steps[-1:])
         least = np.minimum(np.abs(left), np.abs(right))
         found[: binning.bins] = np.where(left * right > 0, np.sign(left) * least, 0.0)
+    return found
+
+
+def shifted(shares: Floats, values: Floats, change: float) -> Floats:
+    """The nearest shares of the same sum whose mean differs by this; as near as they come where none has it."""
+    total, goal, off = float(shares.sum()), float(shares @ values) + change, values - values.mean()
+    low, high = -_FARTHEST, _FARTHEST
+    found = shares
+    for _ in range(_SHIFTINGS):
+        middle = (low + high) / 2
+        found = to_simplex(shares + middle * off, total)
+        low, high = (middle, high) if float(found @ values) < goal else (low, middle)
     return found
 
 
