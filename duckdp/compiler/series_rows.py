@@ -8,8 +8,10 @@ from itertools import takewhile
 from sqlglot import exp
 
 from duckdp.compiler.date_arithmetic import Span, later
+from duckdp.compiler.literals import small_int
 
 MOST_ROWS = 5_000  # of one series
+_FAR = 10**7  # of a unit's days or months: no step within the calendar has as many
 _UNITS = {"year": (12, 0), "quarter": (3, 0), "month": (1, 0), "week": (0, 7), "day": (0, 1)}  # months and days
 
 
@@ -74,8 +76,7 @@ def _whole(node: exp.Expression | None) -> int | None:
     if isinstance(node, exp.Neg):
         inner = _whole(node.this)
         return None if inner is None else -inner
-    plain = isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and len(node.name) < 10
-    return int(node.name) if plain and node is not None else None
+    return small_int(node)
 
 
 def _number(value: int) -> exp.Expression:
@@ -100,6 +101,7 @@ def _step(node: exp.Expression | None) -> tuple[int, int] | None:
         return None
     unit = node.args.get("unit")
     part = _UNITS.get(unit.name.lower().rstrip("s")) if unit is not None else None
-    if part is None or not node.this.name.isdigit() or not 0 < int(node.this.name[:7]) == int(node.this.name):
+    many = small_int(exp.Literal.number(node.this.name))  # INTERVAL '2' DAY has it as a text
+    if part is None or many is None or not 0 < many < _FAR:
         return None
-    return part[0] * int(node.this.name), part[1] * int(node.this.name)
+    return part[0] * many, part[1] * many

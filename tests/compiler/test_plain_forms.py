@@ -194,3 +194,22 @@ def test_trees_are_left_as_they_are(owner: duckdp.Curator) -> None:
         before = repr(tree)
         assert plain_forms(tree, tables) is not None
         assert repr(tree) == before
+
+
+@pytest.mark.parametrize("digit", ["²", "①", "٣", "1²", "१"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) FROM generate_series(DATE '2023-01-01', DATE '2023-03-01', INTERVAL '{}' DAY) AS s(d) "
+        "JOIN orders o ON o.day = s.d",
+        "SELECT count(*) FROM range({}) AS s(i) JOIN orders o ON o.total = s.i",
+        "SELECT avg(r) FROM (SELECT cid, sum(total) OVER (PARTITION BY cid ORDER BY day RANGE BETWEEN INTERVAL '{}' "
+        "DAY PRECEDING AND CURRENT ROW) AS r FROM orders)",
+        "SELECT status, count(*) FROM orders GROUP BY {}",
+        "SELECT status, count(*) FROM orders GROUP BY status ORDER BY 2 LIMIT {}",
+    ],
+)
+def test_digits_of_other_scripts_are_no_numbers(text: str, digit: str, owner: duckdp.Curator) -> None:
+    """Python calls them digits, and fails to read some: a statement with one is refused, or read as DuckDB does."""
+    with pytest.raises(QueryError):
+        owner.session("ana").explain(text.format(digit), epsilon=1)

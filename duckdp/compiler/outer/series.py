@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 
+from duckdp.compiler.literals import small_int
 from duckdp.compiler.outer.trees import duplicate, nodes_of, rebuilt
 
 GROUPS = "groups_of_series"
@@ -67,7 +68,7 @@ def _keys(select: exp.Select, columns: frozenset[str]) -> list[exp.Expression] |
     found = []
     for key in group.expressions:
         if isinstance(key, exp.Literal):
-            at = int(key.this) if not key.is_string and key.this.isdigit() else 0
+            at = small_int(key) or 0
             if not 1 <= at <= len(select.expressions):
                 return None
             key = select.expressions[at - 1].unalias()

@@ -246,7 +246,7 @@ class Windowing:
             return None, False
         days = _DAYS.get(str(given.args.get("unit") or "").upper()) if isinstance(given, exp.Interval) else None
         inner = given.this if isinstance(given, exp.Interval) else given
-        if isinstance(inner, exp.Literal) and inner.is_string and days and inner.name.isdigit():
+        if isinstance(inner, exp.Literal) and inner.is_string and days:
             inner = exp.Literal.number(inner.name)
         number = small_int(inner) if isinstance(inner, exp.Expression) else None
         told = isinstance(given, exp.Interval)
