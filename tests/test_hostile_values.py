@@ -315,6 +315,7 @@ SESSION: Cases = {
         "groups": None,
         "intervals": True,
         "method": "auto",
+        "step": None,
     },
     "explain_quantiles": lambda _: {
         "table": "u",
@@ -325,6 +326,7 @@ SESSION: Cases = {
         "predicate": None,
         "intervals": True,
         "method": "auto",
+        "step": None,
     },
     "pmw_open": lambda _: {"table": "t", "columns": ["name"], "fresh": False, **WEIGHTS},
     "explain_pmw_open": lambda _: {"table": "t", "columns": ["name"], **WEIGHTS},
@@ -413,6 +415,7 @@ LEDGER: Cases = {
     "charge": lambda _: {"charge_id": 1},
     "payload": lambda _: {"charge_id": 1},
     "inventory": lambda _: {},
+    "one_look": lambda _: {},
     "verify": lambda _: {"tell": lambda *_: None},
     "count_charges": lambda _: {"analyst": "ana"},
     "release": lambda _: {"analyst": "ana", "charge_id": 1},

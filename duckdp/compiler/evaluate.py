@@ -21,7 +21,7 @@ from duckdp.compiler.aggregates import ARGUMENT, aggregate_row
 from duckdp.compiler.enclosed_ends import reads_bins
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, walk
 from duckdp.compiler.facts import facts
-from duckdp.compiler.intervals import Intervals, is_exact, is_steady
+from duckdp.compiler.intervals import Intervals, is_exact, is_listed, is_steady
 from duckdp.compiler.known import is_zero
 from duckdp.compiler.measures import Measure
 from duckdp.compiler.operators import row_of
@@ -133,8 +133,7 @@ def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | No
         if output.half_width is not None:
             expr = exprs[output.name]
             width = float(output.half_width[0])
-            counted = isinstance(expr, Aggregate) and expr.function == "count_listed"  # of no rows: all that it can be
-            unknown = math.isnan(width) or (rows is None and not is_exact(expr) and not counted)
+            unknown = math.isnan(width) or (rows is None and not is_exact(expr) and not is_listed(expr))
             if not unknown and is_steady(expr):
                 lower, upper = evaluation.range(expr)
                 width = min(float(np.nanmax(output.half_width)), (upper - lower) / 2)

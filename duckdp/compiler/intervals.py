@@ -198,12 +198,16 @@ def is_exact(expr: Expr) -> bool:
     return isinstance(expr, Aggregate) and aggregate_row(expr).linear
 
 
+def is_listed(expr: Expr) -> bool:
+    """Whether it is how many of a list of public values there are: its half-width is known whatever rows there are."""
+    return isinstance(expr, Aggregate) and aggregate_row(expr).of == "distinct" and aggregate_row(expr).ends is not None
+
+
 def is_steady(expr: Expr) -> bool:
     """Whether its error is bounded wherever the values lie: nothing but counts is divided by."""
     match expr:
         case Aggregate():
-            row = aggregate_row(expr)
-            return "stddev" not in row.name and not (row.of == "distinct" and row.ends is not None)
+            return "stddev" not in aggregate_row(expr).name and not is_listed(expr)
         case Literal():
             return True
         case Call(arguments=(a, b)) if row_of(expr).role == "quotient":

@@ -26,6 +26,7 @@ import math
 from dataclasses import replace
 
 from duckdp.catalog.table import Kind, Scalar
+from duckdp.compiler.aggregates import aggregate_row
 from duckdp.compiler.binned import MOST_BINS
 from duckdp.compiler.domains import Domain, Domains
 from duckdp.compiler.expression import Aggregate, Expr, columns, replaced, walk
@@ -48,7 +49,7 @@ def with_listed(query: Query, *, epsilon: float, groups: int, size: int | None) 
     """
     exprs = [o.expr for o in query.outputs] + [o.expr for o in query.order]
     exprs += [] if query.having is None else [query.having]
-    if not any(isinstance(n, Aggregate) and n.function == "count_distinct" for e in exprs for n in walk(e)):
+    if not any(_is_asked(n) for e in exprs for n in walk(e)):
         return query
     expected = query.table.expected_rows
     rows = None if expected is None or size is None else expected / max(size, 1)
@@ -56,7 +57,7 @@ def with_listed(query: Query, *, epsilon: float, groups: int, size: int | None) 
     left_out: list[Aggregate] = []
 
     def instead(expr: Expr) -> Expr | None:
-        if not isinstance(expr, Aggregate) or expr.function != "count_distinct":
+        if not isinstance(expr, Aggregate) or not _is_asked(expr):
             return None
         found = _domain(expr.argument)
         if found is None:
@@ -76,6 +77,11 @@ def with_listed(query: Query, *, epsilon: float, groups: int, size: int | None) 
         ),
     )
     return replace(made, told=(*query.told, OUTSIDE)) if left_out else made
+
+
+def _is_asked(expr: Expr) -> bool:
+    """Whether it is the number of different values."""
+    return isinstance(expr, Aggregate) and aggregate_row(expr).alone == "values"
 
 
 def most_values(argument: Expr | None) -> int | None:

@@ -1,7 +1,7 @@
 """The dp functions as Python methods of a session: the names without dp_, the arguments of their declarations.
 
-What each takes is declared in :mod:`duckdp.functions`, and read there; the signatures here are for people and type
-checkers, and a test compares them. A function that is declared and not written down here is a method too.
+What each takes is declared in :mod:`duckdp.functions`; the signatures are for people and type checkers, and a test
+compares them. A function without one is a method too.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Calls(SparseCalls, BlockCalls, StatisticCalls):
         delta: object = 0,
         predicate: str | None = None,
         quantile: float | str = 0.5,
-        groups: str | Sequence[str] | None = None,
+        groups: Names | None = None,
         intervals: bool = False,
         fresh: bool = False,
     ) -> Result:
@@ -84,7 +84,7 @@ class Calls(SparseCalls, BlockCalls, StatisticCalls):
         delta: object = 0,
         predicate: str | None = None,
         quantile: float | str = 0.5,
-        groups: str | Sequence[str] | None = None,
+        groups: Names | None = None,
         intervals: bool = False,
     ) -> Result:
         """What :meth:`median_smooth` would do and cost; free."""
@@ -272,41 +272,6 @@ class Calls(SparseCalls, BlockCalls, StatisticCalls):
     ) -> Result:
         """The predicate of a list, or the k predicates, that most units fulfil, without their counts."""
         return self._ask("dp_choose", locals())
-
-    @checks_itself
-    def quantiles(
-        self,
-        table: str,
-        column: str,
-        quantiles: Sequence[float],
-        *,
-        epsilon: object = None,
-        groups: Names | None = None,
-        predicate: str | None = None,
-        intervals: bool = True,
-        method: str = "auto",
-        step: float | None = None,
-        fresh: bool = False,
-    ) -> Result:
-        """Several quantiles of a column at once, the least and the largest value among them if asked, in each group."""
-        return self._ask("dp_quantiles", locals())
-
-    @checks_itself
-    def explain_quantiles(
-        self,
-        table: str,
-        column: str,
-        quantiles: Sequence[float],
-        *,
-        epsilon: object = None,
-        groups: Names | None = None,
-        predicate: str | None = None,
-        intervals: bool = True,
-        method: str = "auto",
-        step: float | None = None,
-    ) -> Result:
-        """What :meth:`quantiles` would do and cost; free."""
-        return self._ask("dp_explain_quantiles", locals())
 
     @checks_itself
     def explain_top_k(

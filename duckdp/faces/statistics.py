@@ -297,3 +297,38 @@ class StatisticCalls(Files):
     ) -> Result:
         """What :meth:`logistic_regression` would do and cost; free."""
         return self._ask("dp_explain_logistic_regression", locals())
+
+    @checks_itself
+    def quantiles(
+        self,
+        table: str,
+        column: str,
+        quantiles: Sequence[float],
+        *,
+        epsilon: object = None,
+        groups: Names | None = None,
+        predicate: str | None = None,
+        intervals: bool = True,
+        method: str = "auto",
+        step: float | None = None,
+        fresh: bool = False,
+    ) -> Result:
+        """Several quantiles of a column at once, the least and the largest value among them if asked, in each group."""
+        return self._ask("dp_quantiles", locals())
+
+    @checks_itself
+    def explain_quantiles(
+        self,
+        table: str,
+        column: str,
+        quantiles: Sequence[float],
+        *,
+        epsilon: object = None,
+        groups: Names | None = None,
+        predicate: str | None = None,
+        intervals: bool = True,
+        method: str = "auto",
+        step: float | None = None,
+    ) -> Result:
+        """What :meth:`quantiles` would do and cost; free."""
+        return self._ask("dp_explain_quantiles", locals())

@@ -43,7 +43,7 @@ def test_smartnoise_is_compared_by_distance_from_what_is_true(tmp_path: Path) ->
     for row in rows:
         assert len(row) == len(head)
         assert row[2] == "1" and row[4] == "2, 1e-06" and row[5] == "1" and row[6] == "7"
-        assert 0 < float(row[3].replace(",", "")) < 10**6
+        assert 0 <= float(row[3].replace(",", "")) < 10**6  # two draws of noise may both be 0
     told = smartnoise.asked(range(20, 22), ("1",))
     with duckdb.connect(str(tmp_path / "visits.duckdb")) as con:
         assert con.execute("SELECT count(*), count(DISTINCT person) FROM visits").fetchone() == (100_000, 40_000)

@@ -32,10 +32,9 @@ BY_DUCKDB = [
     "WITH a AS (SELECT sex, count(*) AS n FROM visits GROUP BY sex) SELECT max(n) FROM a",  # DuckDB computes it
     "SELECT day, age, count(*) FROM visits GROUP BY day, age",  # too many cells
 ]
+NOT_OURS = ["SELECT count(*) FROM nothing", "SELECT count(*) FROM visits; SELECT 1"]
 REFUSED = [
     ("SELECT * FROM visits", {}),
-    ("SELECT count(*) FROM nothing", {}),
-    ("SELECT count(*) FROM visits; SELECT 1", {}),
     ("SELECT count(nothing) FROM visits", {}),
     ("SELECT count(*) FROM visits WHERE age > 31", {"epsilon": "1000000"}),
     ("SELECT count(*) FROM visits", {"mechanism": "none"}),
@@ -88,6 +87,20 @@ def test_what_duckdb_has_a_part_in_is_bound_and_not_charged(curator: duckdp.Cura
     assert curator.ledger.count_charges() == before
 
 
+@pytest.mark.parametrize("text", NOT_OURS)
+def test_what_is_no_question_is_left_to_the_macro_which_refuses_it(
+    curator: duckdp.Curator, binder: Binder, text: str
+) -> None:
+    terms = {"epsilon": "0.5", "intervals": "false"}
+    before, noted = curator.ledger.count_charges(), len(curator.history(kind="refused", last=1000))
+    assert binder.query(text, terms) is None
+    assert len(curator.history(kind="refused", last=1000)) == noted
+    with pytest.raises(duckdb.Error):
+        by_macro(curator, text, terms)
+    assert len(curator.history(kind="refused", last=1000)) == noted + 1
+    assert curator.ledger.count_charges() == before
+
+
 @pytest.mark.parametrize(("text", "terms"), REFUSED)
 def test_refusals_are_those_of_the_macro(
     curator: duckdp.Curator, binder: Binder, text: str, terms: dict[str, str]
@@ -114,6 +127,22 @@ def test_who_has_no_grant_any_more_is_refused(tmp_path: Path) -> None:
         for given in (terms, {**terms, "intervals": "maybe"}):  # before anything is said of the arguments
             found = binder.query("SELECT count(*) FROM visits", given)
             assert found is not None and str(found.problem).startswith("B103") and not found.read
+
+
+def test_what_is_planned_by_one_look_is_charged_by_the_last(tmp_path: Path) -> None:
+    """A look that lasts sees nothing of what is written meanwhile; a charge does."""
+    source, ledger = make_clinic(tmp_path)
+    with duckdp.open(source, ledger=ledger) as owner:
+        session = owner.session("ana")
+        with session.desk.one_look():
+            session.desk.require_grant()
+            owner.revoke("ana", reason="left")
+            session.desk.require_grant()
+            with pytest.raises(duckdp.errors.BudgetError, match="B103"):
+                session.noisy_count("visits", epsilon="0.1")
+        assert not owner.ledger.charges()
+        with pytest.raises(duckdp.errors.BudgetError, match="B103"):
+            session.desk.require_grant()
 
 
 def test_arguments_by_name_have_the_defaults_of_the_macro() -> None:
