@@ -264,7 +264,10 @@ def check_moments(owner: duckdp.Curator, spy: Spy, what: str, most: int) -> None
         check_moment(owner, task, spy, f"{what} {k}", k, (KeyboardInterrupt, MemoryError, Stop)[k % 3])
 
 
-@pytest.mark.parametrize("what", ["tree", "moments with a target", "psi", "linear program", "quantiles"])
+SLOW = pytest.param("tree", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("what", [SLOW, "moments with a target", "psi", "linear program", "quantiles"])
 def test_no_draw_can_be_exchanged_once_something_followed_it(tmp_path: Path, spy: Spy, what: str) -> None:
     with open_owner(tmp_path) as owner:
         check_moments(owner, spy, what, 6)

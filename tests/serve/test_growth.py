@@ -94,6 +94,7 @@ def test_a_server_keeps_nothing_of_each_question(binder: Binder) -> None:
     assert growing(ask) == []
 
 
+@pytest.mark.slow
 def test_an_analysts_process_keeps_nothing_of_each_question() -> None:
     ours, theirs = socket.socketpair()
     near, far = socket.socketpair()
