@@ -85,6 +85,19 @@ def test_twins_of_threshold_are_caught() -> None:
     assert worst(1, 3, exponential, delta=0.05, monotone=True, lower=3) > 0.05
 
 
+@pytest.mark.parametrize("monotone", [True, False])
+def test_a_key_at_the_floor_is_told_within_delta(monotone: bool) -> None:
+    """One unit makes it a key at all, as with one fewer it is none; the twin's threshold is for keys of one unit."""
+    made = hitters(1, 8, delta=1e-8, monotone=monotone)
+    assert not made.shot
+    assert made.floor > 1
+
+    def chance(tau: int) -> float:
+        return made.picks * made.groups / (1 + math.exp(made._rate * (tau - made.floor)))
+
+    assert chance(made.tau) <= 1e-8 < chance(1 + made._above)
+
+
 def shot(counts: Counts, made: HeavyHitters, tau: int) -> dict[List, float]:
     """Which keys are at or above a threshold, of discrete Laplace noise, when all are told (order is free)."""
     r, found = math.exp(-1 / made._scale), {}
