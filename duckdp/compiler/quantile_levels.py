@@ -10,16 +10,16 @@ from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from typing import Any
 
-from duckdp.catalog.table import Column, Table, dump_table
+from duckdp.catalog.table import Table, dump_table
 from duckdp.compiler.expression import Expr, show
-from duckdp.compiler.order_rows import OrderRows, WantedPart, sort_windows
+from duckdp.compiler.order_rows import WantedPart, sort_windows
+from duckdp.compiler.order_task import OrderTask
 from duckdp.compiler.quantile_rows import plan_rows
 from duckdp.compiler.query import Key
 from duckdp.compiler.value_grid import ValueGrid
-from duckdp.core.accountant import pure_rho
 from duckdp.core.noise import laplace_noise, laplace_scale
 from duckdp.core.task import Stages, Work
-from duckdp.core.types import NANO, Loss, Neighbours
+from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import ParameterError
 from duckdp.mechanisms.exponential_quantiles import (
     PLACES,
@@ -41,39 +41,23 @@ EXTREME = 12  # the least and the largest value aim at a rank of this many 1 / r
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantilesTask:
+class QuantilesTask(OrderTask):
     """Planned quantiles by the exponential mechanism (core/task.py, mechanisms/exponential_quantiles.py).
 
     Attributes:
-        rows: what is read.
         quantiles: ascending, each once, in [0, 1].
-        epsilon_nano: the charge, in 1e-9.
-        neighbours: relation of the data set.
         intervals: whether half of the charge buys an interval for each (mechanisms/quantile_intervals.py).
         round: whether round numbers weigh more (mechanisms/cell_measure.py).
     """
 
-    rows: OrderRows
     quantiles: tuple[Fraction, ...]
-    epsilon_nano: int
-    neighbours: Neighbours
     intervals: bool
     round: bool = True
-
-    @property
-    def table(self) -> Table:
-        """The protected table that is read."""
-        return self.rows.table
 
     @property
     def of_all_rows(self) -> bool:
         """Whether parts of the rows do not tell what is read: ends of windows are ranks among all of them."""
         return True
-
-    @property
-    def column(self) -> Column:
-        """The column whose quantiles are released."""
-        return self.rows.column
 
     @property
     def canonical(self) -> str:
@@ -90,11 +74,6 @@ class QuantilesTask:
         return ValueGrid(column=self.rows.column, steps=self.rows.steps, round=self.round)
 
     @property
-    def loss(self) -> Loss:
-        """What all levels cost together."""
-        return Loss(epsilon_nano=self.epsilon_nano, rho_pico=pure_rho(self.epsilon_nano))
-
-    @property
     def mechanism(self) -> str:
         """The mechanism of each draw, for the ledger."""
         return "exponential"
@@ -103,9 +82,7 @@ class QuantilesTask:
     def parameters(self) -> dict[str, Any]:
         """Public parameters of the release, for the ledger."""
         return {
-            "column": self.column.name,
-            "where": show(self.rows.where),
-            "keys": [show(k.expr) for k in self.rows.keys],
+            **self.read_of,
             "quantiles": [str(q) for q in self.quantiles],
             "levels": [float(e) for e in self.shares],
             "intervals": self.intervals,

@@ -10,17 +10,17 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from duckdp.catalog.table import Column, Table, dump_table
+from duckdp.catalog.table import Table, dump_table
 from duckdp.compiler.expression import Expr, show
 from duckdp.compiler.order_rows import OrderRows, bounded_column, group_count
+from duckdp.compiler.order_task import OrderTask
 from duckdp.compiler.plan import digest_domain
 from duckdp.compiler.printing import number
 from duckdp.compiler.quantile_rows import read_quantiles
 from duckdp.compiler.query import Key
-from duckdp.core.accountant import pure_rho
 from duckdp.core.reads import PrivateQuery
 from duckdp.core.task import OneRead
-from duckdp.core.types import NANO, Loss, Neighbours
+from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import ParameterError
 from duckdp.mechanisms.candidate_quantiles import CandidateQuantile
 from duckdp.result import Estimate
@@ -53,7 +53,7 @@ class StepRows(OrderRows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepQuantileTask(OneRead):
+class StepQuantileTask(OrderTask, OneRead):
     """A planned quantile from the multiples of a step (core/task.py, mechanisms/candidate_quantiles.py).
 
     Privacy:      epsilon, pure: in one group epsilon / G, of G groups that a unit may have rows in; under REPLACE half
@@ -62,24 +62,10 @@ class StepQuantileTask(OneRead):
     Attributes:
         rows: what is read.
         quantile: p in (0, 1).
-        epsilon_nano: the charge, in 1e-9.
-        neighbours: relation of the data set.
     """
 
     rows: StepRows
     quantile: Fraction
-    epsilon_nano: int
-    neighbours: Neighbours
-
-    @property
-    def table(self) -> Table:
-        """The protected table that is read."""
-        return self.rows.table
-
-    @property
-    def column(self) -> Column:
-        """The column whose quantile is released."""
-        return self.rows.column
 
     @cached_property
     def mechanism_of_a_group(self) -> CandidateQuantile:
@@ -98,11 +84,6 @@ class StepQuantileTask(OneRead):
         return json.dumps(["step quantile", *parts, str(self.quantile), self.epsilon_nano, self.neighbours.value])
 
     @property
-    def loss(self) -> Loss:
-        """What the choices in all groups cost together."""
-        return Loss(epsilon_nano=self.epsilon_nano, rho_pico=pure_rho(self.epsilon_nano))
-
-    @property
     def mechanism(self) -> str:
         """The mechanism of each choice, for the ledger."""
         return "permute-and-flip"
@@ -111,9 +92,7 @@ class StepQuantileTask(OneRead):
     def parameters(self) -> dict[str, Any]:
         """Public parameters of the release, for the ledger."""
         return {
-            "column": self.column.name,
-            "where": show(self.rows.where),
-            "keys": [show(k.expr) for k in self.rows.keys],
+            **self.read_of,
             "quantile": str(self.quantile),
             "step": str(self.rows.step),
             "candidates": self.mechanism_of_a_group.candidates,

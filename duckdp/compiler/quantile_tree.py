@@ -9,14 +9,14 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from duckdp.catalog.table import Column, Table, dump_table
+from duckdp.catalog.table import dump_table
 from duckdp.compiler.expression import show
 from duckdp.compiler.order_rows import OrderRows
+from duckdp.compiler.order_task import OrderTask
 from duckdp.compiler.value_grid import ValueGrid
-from duckdp.core.accountant import pure_rho
 from duckdp.core.reads import PrivateQuery
 from duckdp.core.task import OneRead
-from duckdp.core.types import NANO, Loss, Neighbours
+from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import ParameterError
 from duckdp.mechanisms.tree_quantiles import QuantileTree
 from duckdp.result import Estimate
@@ -27,32 +27,16 @@ LEAST_LEAVES = 16  # of one group
 
 
 @dataclass(frozen=True, kw_only=True)
-class TreeQuantilesTask(OneRead):
+class TreeQuantilesTask(OrderTask, OneRead):
     """Planned quantiles by a tree of counts (core/task.py, mechanisms/tree_quantiles.py).
 
     Attributes:
-        rows: what is read.
         quantiles: ascending, each once, in [0, 1].
-        epsilon_nano: the charge, in 1e-9.
-        neighbours: relation of the data set.
         width: cells of a leaf.
     """
 
-    rows: OrderRows
     quantiles: tuple[Fraction, ...]
-    epsilon_nano: int
-    neighbours: Neighbours
     width: int
-
-    @property
-    def table(self) -> Table:
-        """The protected table that is read."""
-        return self.rows.table
-
-    @property
-    def column(self) -> Column:
-        """The column whose quantiles are released."""
-        return self.rows.column
 
     @property
     def canonical(self) -> str:
@@ -61,11 +45,6 @@ class TreeQuantilesTask(OneRead):
         parts = [dump_table(rows.table), rows.column.name, show(rows.where), [show(k.expr) for k in rows.keys]]
         asked = [[str(q) for q in self.quantiles], self.epsilon_nano, self.neighbours.value, rows.steps, self.width]
         return json.dumps(["tree quantiles", *parts, *asked])
-
-    @property
-    def loss(self) -> Loss:
-        """What the counts of the tree cost together."""
-        return Loss(epsilon_nano=self.epsilon_nano, rho_pico=pure_rho(self.epsilon_nano))
 
     @property
     def mechanism(self) -> str:
@@ -77,9 +56,7 @@ class TreeQuantilesTask(OneRead):
         """Public parameters of the release, for the ledger."""
         branches, depth = self.tree.shape
         return {
-            "column": self.column.name,
-            "where": show(self.rows.where),
-            "keys": [show(k.expr) for k in self.rows.keys],
+            **self.read_of,
             "quantiles": [str(q) for q in self.quantiles],
             "branches": branches,
             "depth": depth,

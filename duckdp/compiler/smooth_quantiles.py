@@ -10,9 +10,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from duckdp.catalog.table import Column, Table, dump_table
+from duckdp.catalog.table import Table, dump_table
 from duckdp.compiler.expression import Expr, show
 from duckdp.compiler.order_rows import OrderRows, WantedPart, bounded_column, group_count, sort_windows
+from duckdp.compiler.order_task import OrderTask
 from duckdp.compiler.quantile import FINEST
 from duckdp.compiler.query import Key
 from duckdp.compiler.value_grid import ValueGrid
@@ -44,34 +45,18 @@ class _Around:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmoothQuantilesTask(OneRead):
+class SmoothQuantilesTask(OrderTask, OneRead):
     """A planned quantile in each group (core/task.py, mechanisms/smooth_sensitivity.py, mechanisms/scale_bound.py).
 
     Attributes:
-        rows: what is read.
         quantile: the release in one group.
         bound: of the scale in one group, or None: no interval.
-        epsilon_nano: the charge, in 1e-9, all groups together.
         delta_atto: the charge, in 1e-18.
-        neighbours: relation of the data set.
     """
 
-    rows: OrderRows
     quantile: SmoothQuantile
     bound: ScaleBound | None
-    epsilon_nano: int
     delta_atto: int
-    neighbours: Neighbours
-
-    @property
-    def table(self) -> Table:
-        """The protected table that is read."""
-        return self.rows.table
-
-    @property
-    def column(self) -> Column:
-        """The column whose quantile is released."""
-        return self.rows.column
 
     @cached_property
     def grid(self) -> ValueGrid:
@@ -104,9 +89,7 @@ class SmoothQuantilesTask(OneRead):
         """Public parameters of the release, for the ledger."""
         q = self.quantile
         return {
-            "column": self.column.name,
-            "where": show(self.rows.where),
-            "keys": [show(k.expr) for k in self.rows.keys],
+            **self.read_of,
             "quantile": str(q.quantile),
             "epsilon_of_a_group": q.epsilon_nano / NANO,
             "epsilon_of_its_scale": 0.0 if self.bound is None else float(self.bound.epsilon),
