@@ -30,10 +30,12 @@ BATCH = 1_000  # rows that are fetched at once
 _CHANGES = frozenset(("insert", "update", "delete", "create", "merge", "copy"))
 # How DuckDB's postgres_query reads what it was given: the question within is asked, as it stands.
 _SCANNED = re.compile(r'SELECT ((?:"(?:[^"]|"")*"(?:, )?)+) FROM \((.*)\) AS __unnamed_subquery', re.DOTALL)
-# How tools ask for the columns of a table: without a call, so without an aggregate, it has no rows whatever the data.
+# How tools ask for the columns of a table: without a call, so without an aggregate, and of one SELECT it has no rows
+# whatever the data.
 _NO_ROWS = re.compile(
-    r"select\s[^();$]*\sfrom\s[^();$]*\s(?:where\s+(?:false|0\s*=\s*1|1\s*=\s*[02]|1\s*(?:<>|!=)\s*1)|limit\s+0)",
-    re.IGNORECASE,
+    r"(?!.*(?:\b(?:union|intersect|except)\b|--|/\*))select\s[^();$]*\sfrom\s[^();$]*\s"
+    r"(?:where\s+(?:false|0\s*=\s*1|1\s*=\s*[02]|1\s*(?:<>|!=)\s*1)|limit\s+0)",
+    re.IGNORECASE | re.DOTALL,
 )
 _RETURNING = re.compile(r"\breturning\b", re.IGNORECASE)
 T = TypeVar("T")

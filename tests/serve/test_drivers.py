@@ -189,6 +189,9 @@ def test_columns_are_told_free(client: psycopg.Connection[tuple[object, ...]], t
         "SELECT count(*) FROM visits WHERE 1 = 0",  # an aggregate has a row
         "SELECT age FROM visits WHERE 1 = 0 UNION ALL SELECT age FROM (FROM visits) LIMIT 10",
         "SELECT * FROM visits WHERE 1 = 0 OR true",
+        "SELECT name FROM towns UNION ALL SELECT name FROM visits WHERE 1 = 0",  # of one arm alone
+        "SELECT name FROM towns\nEXCEPT\nSELECT sex FROM visits WHERE false",
+        "SELECT name FROM towns -- of visits\n-- where 1 = 0",
     ],
 )
 def test_what_may_have_rows_is_not_taken_for_empty(text: str) -> None:
