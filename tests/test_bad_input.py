@@ -53,14 +53,14 @@ ANSWERED = (
     "dp_cdf('{t}', 'x', epsilon := 1, bins := 5)",
     "dp_count_variance('{t}', epsilon := 1, groups := 'sex')",
     "dp_correlation('{t}', 'x', 'y', epsilon := 1)",
-    "dp_rows_per_unit('{t}', epsilon := 1)",
-    "dp_groups_per_unit('{t}', 'town', epsilon := 1)",
     "dp_query('SELECT sex, avg(x), count(DISTINCT town) FROM {t} GROUP BY sex', epsilon := 1)",
     "dp_synthesize('{t}', epsilon := 1, rows := 20, columns := ['x', 'sex'])",
     "dp_sparse_open('{t}', 3, epsilon := 1)",
     "dp_pmw_open('{t}', ['sex'], epsilon := 1)",
 )
 BY_NOISE = (
+    "dp_groups_per_unit('{t}', 'town', epsilon := 1)",
+    "dp_rows_per_unit('{t}', epsilon := 1)",
     "dp_bounds('{t}', 'x', epsilon := 1)",
     "dp_top_k('{t}', 'note', 2, epsilon := 1, delta := '1e-6')",
     "dp_above_threshold('{t}', ['x > 1', 'x > 2'], 20, epsilon := 1)",
