@@ -38,12 +38,13 @@ CREATE MACRO pgc.plain_oid(kind) AS CASE
         'BOOLEAN': 16, 'BLOB': 17, 'TINYINT': 21, 'UTINYINT': 21, 'SMALLINT': 21, 'USMALLINT': 23, 'INTEGER': 23,
         'UINTEGER': 20, 'BIGINT': 20, 'UBIGINT': 1700, 'HUGEINT': 1700, 'UHUGEINT': 1700, 'FLOAT': 700, 'DOUBLE': 701,
         'DATE': 1082, 'TIME': 1083, 'TIMESTAMP': 1114, 'TIMESTAMP_S': 1114, 'TIMESTAMP_MS': 1114, 'TIMESTAMP_NS': 1114,
-        'TIMESTAMP WITH TIME ZONE': 1184, 'INTERVAL': 1186, 'UUID': 2950}[kind], 25) END;
+        'TIMESTAMP WITH TIME ZONE': 1184, 'INTERVAL': 1186, 'UUID': 2950,
+        'JSON': 114}[kind], 25) END;
 CREATE MACRO pgc.array_oid(plain) AS coalesce(MAP {
     16: 1000, 17: 1001, 21: 1005, 23: 1007, 20: 1016, 25: 1009, 700: 1021, 701: 1022, 1082: 1182, 1083: 1183, 1114: 1115,
     1184: 1185, 1186: 1187, 1700: 1231, 2950: 2951}[plain], 114);
 CREATE MACRO pgc.type_oid(kind) AS CASE
-    WHEN kind LIKE '%[]' THEN pgc.array_oid(pgc.plain_oid(kind[:-3])) ELSE pgc.plain_oid(kind) END;
+    WHEN kind = 'JSON[]' THEN 199 WHEN kind LIKE '%[]' THEN pgc.array_oid(pgc.plain_oid(kind[:-3])) ELSE pgc.plain_oid(kind) END;
 
 CREATE VIEW pgc.pg_namespace AS
     SELECT oid, schema_name AS nspname, 10 AS nspowner, NULL::VARCHAR AS nspacl FROM duckdb_schemas()

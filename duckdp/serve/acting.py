@@ -85,7 +85,7 @@ class Acts(ABC):
             case "savepoint" | "release" | "rollback to":
                 return self._savepoint(statement)
             case "nothing":
-                return Ran(columns=None, tag=statement.text.split()[0].upper())
+                return Ran(columns=None, tag=words(statement.text, 1)[0].upper())
             case "set":
                 self._set(statement.name, statement.value)
                 return Ran(columns=None, tag="SET" if statement.value is not None else "RESET")
@@ -107,6 +107,8 @@ class Acts(ABC):
                 return self._cursor(statement, values)
             case "copy":
                 return self._runner.run(statement.value or "", values)
+            case "copy from":
+                raise _no_copy_from(statement)
         self._changes += words(statement.text, 1) not in _LOOKS
         return self._runner.run(statement.text, values)
 
@@ -203,6 +205,16 @@ class Acts(ABC):
         if len(named) >= MOST_NAMED:
             most = f"a connection holds at most {MOST_NAMED} statements, portals or cursors."
             raise Refused("54000", most, "Close some.")
+
+
+def _no_copy_from(statement: Statement) -> Refused:
+    """What COPY of a client's rows is answered: it is not read, and the connection goes on."""
+    (line, column), name = statement.place, statement.name[:63]
+    return Refused(
+        "0A000",
+        f"Q201: line {line}, col {column}: COPY {name} FROM STDIN is not taken: rows of a client's come by INSERT.",
+        f"Write INSERT INTO {name} VALUES (...), with many rows in one, or by your driver's executemany.",
+    )
 
 
 def _goes_on(cursor: duckdb.DuckDBPyConnection) -> bool:

@@ -96,6 +96,8 @@ def _placed(text: str) -> str:
 
 def _change(node: exp.Expression) -> exp.Expression:
     match node:
+        case exp.Table() if isinstance(node.this, exp.Func) and node.alias and not node.alias_column_names:
+            return _function_as_table(node)
         case exp.Table() if node.name.startswith("pg_") and node.db.lower() in ("", "pg_catalog"):
             node.set("db", exp.to_identifier("pgc"))
             node.set("catalog", None)
@@ -106,6 +108,8 @@ def _change(node: exp.Expression) -> exp.Expression:
         case exp.Column() if node.db.lower() == "pg_catalog":
             node.set("db", None)
         case exp.CurrentUser() | exp.SessionUser():
+            return exp.Anonymous(this="pgc.person")
+        case exp.Column() if node.name.lower() == "user" and not node.table and not node.this.quoted:
             return exp.Anonymous(this="pgc.person")
         case exp.Anonymous() if node.name.lower() == "json_build_object":
             return exp.Anonymous(this="json_object", expressions=[_changed(e) for e in node.expressions])
@@ -126,6 +130,20 @@ def _changed(node: exp.Expression) -> exp.Expression:
     """A part whose whole is made anew: nobody else goes into it."""
     found: exp.Expression = node.transform(_change)
     return found
+
+
+def _function_as_table(node: exp.Table) -> exp.Expression:
+    """``f(...) AS x`` among the tables, whose column is x too: DuckDB names it after f, or takes no f there."""
+    name = node.args["alias"].this
+    if node.db.lower() == "pg_catalog":
+        node.set("db", None)
+    if isinstance(node.this, (exp.GenerateSeries, exp.ExplodingGenerateSeries)):
+        node.args["alias"].set("columns", [name.copy()])
+        return node
+    if isinstance(node.this, exp.Anonymous):  # of PostgreSQL's own: pgc has those that are tables
+        return node
+    select = exp.select(exp.alias_(_changed(node.this), name.copy()))
+    return select.subquery(alias=name.copy())
 
 
 def _is_catalog(node: object) -> bool:

@@ -333,6 +333,9 @@ class Conversation(Acts):
         body.end()
         self._flush()
 
+    def _pass_over(self, body: Body) -> None:
+        """Data of a COPY that was refused, which the client had sent before it heard of that."""
+
     def _guarded(self, work: Callable[[], None], text: str) -> None:
         try:
             work()
@@ -366,6 +369,9 @@ class Conversation(Acts):
         b"C": _close,
         b"S": _sync,
         b"H": _flush_now,
+        b"d": _pass_over,
+        b"c": _pass_over,
+        b"f": _pass_over,
     }
 
 

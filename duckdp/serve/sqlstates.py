@@ -10,6 +10,7 @@ from duckdp.front.guarded import told
 
 _CODED = re.compile(r"\b([A-Z]\d{3}): ")
 _PLACE = re.compile(r"\bline (\d+), col (\d+): ")
+_PLACED = re.compile(r"[A-Z]\d{3}: line (\d+), col (\d+): ")  # how a refusal of the wire's own begins that has a place
 _EXCERPT = re.compile(r"\n\nLINE (\d+): ([^\n]*)\n( *)\^+\s*\Z")  # DuckDB's: the place is told by its number instead
 #: By our code, or its first letters; the longest that fits.
 STATES = {
@@ -75,7 +76,10 @@ def fields(error: BaseException, text: str) -> dict[str, str]:
         text: the statement.
     """
     if isinstance(error, Refused):
-        return {"C": error.state, "M": error.message} | ({"H": error.hint} if error.hint else {})
+        found = {"C": error.state, "M": error.message} | ({"H": error.hint} if error.hint else {})
+        if (place := _PLACED.match(error.message)) is not None:
+            found["P"] = str(_position(text, int(place[1]), int(place[2])))
+        return found
     if not isinstance(error, duckdb.Error):
         return {"C": "XX000", "M": "X101: the server failed on this statement. Nothing more is known of it."}
     shown = told(error, text)

@@ -49,11 +49,9 @@ def _after_comment(text: str, at: int) -> int:
     return at
 
 
-def words(text: str, most: int) -> list[str]:
-    """The first words and signs of a text, comments left out; names and keywords in lower case."""
-    found: list[str] = []
-    at = 0
-    while len(found) < most and at < len(text):
+def _begin(text: str, at: int = 0) -> int:
+    """Where a text begins after blanks and comments, from a place on."""
+    while at < len(text):
         if text[at].isspace():
             at += 1
         elif text.startswith("--", at):
@@ -61,11 +59,17 @@ def words(text: str, most: int) -> list[str]:
         elif text.startswith("/*", at):
             at = _after_comment(text, at + 2)
         else:
-            piece = _WORD.match(text, at)
-            if piece is None:
-                break
-            found.append(piece[0] if piece[0][0] in "'\"" else piece[0].lower())
-            at = piece.end()
+            break
+    return at
+
+
+def words(text: str, most: int) -> list[str]:
+    """The first words and signs of a text, comments left out; names and keywords in lower case."""
+    found: list[str] = []
+    at = _begin(text)
+    while len(found) < most and (piece := _WORD.match(text, at)) is not None:
+        found.append(piece[0] if piece[0][0] in "'\"" else piece[0].lower())
+        at = _begin(text, piece.end())
     return found
 
 
@@ -75,11 +79,12 @@ class Statement:
 
     Attributes:
         text: as it was sent, without its semicolon.
-        kind: query, begin, commit, rollback, set, show, declare, fetch, close, copy, deallocate, discard,
+        kind: query, begin, commit, rollback, set, show, declare, fetch, close, copy, copy from, deallocate, discard,
             savepoint, release, rollback to, move, nothing.
-        name: of a setting, cursor or prepared statement.
+        name: of a setting, cursor or prepared statement, or of the table that a COPY from the client would fill.
         value: of a setting (None: its default); how many rows a FETCH wants; what a cursor or COPY reads.
         options: of COPY, by name.
+        place: line and column of what is refused.
     """
 
     text: str
@@ -87,6 +92,7 @@ class Statement:
     name: str = ""
     value: str | None = None
     options: dict[str, str] = field(default_factory=dict)
+    place: tuple[int, int] = (1, 1)
 
 
 _SET = re.compile(
@@ -105,9 +111,10 @@ _FETCH = re.compile(
 )
 _MOVE = re.compile(r"move\s+(?:(?:forward\s+)?(all|\d+)|forward|next)?\s*(?:from\s+|in\s+)?(\"[^\"]+\"|\w+)\s*\Z", re.I)
 _COPY = re.compile(
-    r"copy\s+(?P<what>\(.*\)|(?:[\w.]+|\"[^\"]+\")+)(?:\s*\((?P<columns>[^()]*)\))?\s+to\s+stdout(?P<rest>.*)\Z",
+    r"copy\s+(?P<what>\(.*\)|(?:[\w.]|\"[^\"]+\")+)(?:\s*\((?P<columns>[^()]*)\))?\s+to\s+stdout(?P<rest>.*)\Z",
     re.I | re.S,
 )
+_COPY_FROM = re.compile(r"copy\s+(?P<what>(?:[\w.]|\"[^\"]+\")+)(?:\s*\([^()]*\))?\s+(?P<from>from)\s+stdin\b", re.I)
 _NAMED = re.compile(r"(?:close|deallocate(?:\s+prepare)?)\s+(\"[^\"]+\"|\w+)\s*\Z", re.I)
 _WORDS = {
     "begin": "begin",
@@ -135,7 +142,7 @@ def read_statement(text: str) -> Statement:
     """What the wire does with one statement (:func:`split`)."""
     text = plain_dates(text)
     first = words(text, 3)
-    bare = text.strip()
+    bare = text[_begin(text) :].rstrip()
     word = first[0] if first else ""
     if word in ("savepoint", "release", "rollback", "abort") and (found := _POINT.match(bare)):
         kind = _WORDS[word] if word in ("savepoint", "release") else "rollback to"
@@ -175,6 +182,10 @@ def read_statement(text: str) -> Statement:
             else f"FROM {what}"
         )
         return Statement(text=text, kind="copy", value=query, options=_copy_options(found["rest"]))
+    if found := _COPY_FROM.match(bare):
+        at = _begin(text) + found.start("from")
+        place = (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+        return Statement(text=text, kind="copy from", name=found["what"], place=place)
     return Statement(text=text)
 
 

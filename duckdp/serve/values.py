@@ -166,6 +166,7 @@ _TYPES = {
     "FLOAT": Type(oid=FLOAT4, size=4, text=_float_text, binary=_packed("!f"), array=1021, name="float4"),
     "DOUBLE": Type(oid=FLOAT8, size=8, text=_float_text, binary=_packed("!d"), array=1022, name="float8"),
     "VARCHAR": _PLAIN,
+    "JSON": Type(oid=JSON, size=-1, text=_text, binary=_text, array=199, name="json"),
     "BLOB": Type(oid=BYTEA, size=-1, text=_bytea_text, binary=bytes, array=1001, name="bytea"),
     "DATE": Type(oid=DATE, size=4, text=_text, binary=_date, array=1182, name="date"),
     "TIME": Type(oid=TIME, size=8, text=_text, binary=_time, array=1183, name="time"),

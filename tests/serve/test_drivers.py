@@ -7,12 +7,14 @@ import datetime as dt
 import io
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from decimal import Decimal
 
 import asyncpg
 import pg8000.dbapi
 import psycopg
 import pytest
+import sqlalchemy as sa
 
 from duckdp.serve.lists import items_of_binary, items_of_text
 from duckdp.serve.running import _NO_ROWS
@@ -233,3 +235,107 @@ def test_what_tools_send_is_answered(client: psycopg.Connection[tuple[object, ..
     shown = client.execute("SHOW ALL")
     assert shown.description is not None and [c.name for c in shown.description] == ["name", "setting", "description"]
     assert ("dp.epsilon", "0.01", "") in shown.fetchall()  # DISCARD PLANS took nothing else
+
+
+# How Grafana's editor asks for the schemas that a name without one may be of, and with it for tables and columns.
+WITHIN_PATH = """quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '"$user"' THEN user ELSE trim(s[i]) END
+    FROM generate_series(array_lower(string_to_array(current_setting('search_path'),','),1),
+        array_upper(string_to_array(current_setting('search_path'),','),1)) as i,
+    string_to_array(current_setting('search_path'),',') s)"""
+TABLES = f"""SELECT CASE WHEN {WITHIN_PATH} THEN quote_ident(table_name)
+    ELSE quote_ident(table_schema) || '.' || quote_ident(table_name) END AS "table" FROM information_schema.tables
+    WHERE quote_ident(table_schema) NOT IN ('information_schema', 'pg_catalog')
+    ORDER BY CASE WHEN {WITHIN_PATH} THEN 0 ELSE 1 END, 1"""
+COLUMNS = """SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns
+    WHERE CASE WHEN array_length(parse_ident('{0}'),1) = 2 THEN quote_ident(table_schema) = (parse_ident('{0}'))[1]
+    AND quote_ident(table_name) = (parse_ident('{0}'))[2] ELSE quote_ident(table_name) = '{0}' AND {1} END"""
+
+
+def test_grafanas_editor_finds_tables_and_columns(client: psycopg.Connection[tuple[object, ...]]) -> None:
+    assert ("visits",) in client.execute(TABLES.encode()).fetchall()
+    for name in ("visits", "main.visits"):
+        columns = dict(client.execute(COLUMNS.format(name, WITHIN_PATH).encode()).fetchall())
+        assert {"age", "cost", "day", "sex"} == set(columns), name
+    numbers = "SELECT s, k.word FROM pg_catalog.generate_series(2, 3) s, pg_get_keywords() k WHERE k.word = 'select'"
+    assert client.execute(numbers).fetchall() == [(2, "select"), (3, "select")]
+    assert client.execute("SELECT user, oid FROM pg_class LIMIT 1").fetchall()[0][0] == "ana"
+
+
+def test_sqlalchemy_over_asyncpg_reflects_asks_and_keeps(served: Served) -> None:
+    """Its startup (codecs of JSON by the catalog), reflection, private questions, tables of the analyst's own."""
+    pytest.importorskip("greenlet", reason="sqlalchemy[asyncio]")
+    from sqlalchemy.ext.asyncio import create_async_engine
+
+    async def run() -> None:
+        address = sa.URL.create("postgresql+asyncpg", "ana", PASSWORD, "127.0.0.1", served.port, "clinic")
+        engine = create_async_engine(address, connect_args={"timeout": 60})
+        async with engine.connect() as con:
+            visits = await con.run_sync(lambda sync: sa.Table("visits", sa.MetaData(), autoload_with=sync))
+            assert {c.name: str(c.type) for c in visits.c}["day"] == "DATE"
+            await con.execute(sa.text("SET dp.epsilon = 0.01"))
+            asked = sa.select(visits.c.sex, sa.func.count()).where(
+                visits.c.age > 30, visits.c.day >= dt.date(2024, 2, 1)
+            )
+            assert [row[0] for row in await con.execute(asked.group_by(visits.c.sex))] == ["F", "M"]
+            one = sa.select(sa.func.count()).where(visits.c.sex.in_(["F"]))
+            assert type((await con.execute(one)).scalar()) is int
+            streamed = await con.stream(sa.text("SELECT range AS i FROM range(3000)"))
+            assert sum([row.i async for row in streamed]) == sum(range(3000))
+        kept = sa.Table(
+            "kept", sa.MetaData(), sa.Column("i", sa.Integer), sa.Column("j", sa.JSON), sa.Column("t", sa.DateTime)
+        )
+        async with engine.begin() as con:
+            await con.run_sync(kept.metadata.create_all)
+            rows = [{"i": i, "j": {"a": [i, None]}, "t": dt.datetime(2024, 1, 2, 3)} for i in range(3)]
+            await con.execute(kept.insert(), rows)
+        async with engine.connect() as con:
+            found = (await con.execute(sa.select(kept).order_by(kept.c.i).limit(2).offset(1))).mappings().all()
+            assert [dict(row) for row in found] == rows[1:]
+            with pytest.raises(sa.exc.ProgrammingError, match="Q207"):
+                await con.execute(sa.text("SELECT nosuch FROM visits"))
+        await engine.dispose()
+
+    asyncio.run(run())
+
+
+# ---- COPY FROM STDIN, which is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text", ["COPY given FROM STDIN", "-- rows\n/* of ours */COPY given (a,\n b)\n FROM STDIN CSV"]
+)
+def test_copies_from_a_client_are_refused_and_the_connection_goes_on(
+    client: psycopg.Connection[tuple[object, ...]], text: str
+) -> None:
+    client.execute("CREATE OR REPLACE TEMP TABLE given (a INT, b VARCHAR)")
+    with (
+        pytest.raises(psycopg.errors.FeatureNotSupported, match=r"Q201: line .*COPY given FROM STDIN") as caught,
+        client.cursor().copy(text) as rows,
+    ):
+        rows.write_row((1, "x"))
+    assert text[int(caught.value.diag.statement_position or 0) - 1 :].startswith("FROM")
+    assert "INSERT INTO given VALUES" in str(caught.value.diag.message_hint)
+    with client.transaction(force_rollback=True), pytest.raises(psycopg.errors.InFailedSqlTransaction):
+        with suppress(psycopg.errors.FeatureNotSupported), client.cursor().copy(text):
+            pass
+        client.execute("SELECT 1")
+    client.cursor().executemany("INSERT INTO given VALUES (%s, %s)", [(1, "x"), (2, "y")])  # the way out
+    assert client.execute("SELECT count(*), max(b) FROM given").fetchall() == [(2, "y")]
+
+
+def test_asyncpgs_copies_are_refused_and_its_connection_goes_on(served: Served) -> None:
+    async def run() -> None:
+        con = await asyncpg.connect(
+            host="127.0.0.1", port=served.port, user="ana", password=PASSWORD, database="clinic", timeout=60
+        )
+        await con.execute("CREATE OR REPLACE TABLE given (a INT)")
+        for copy in (
+            con.copy_records_to_table("given", records=[(1,)], columns=["a"]),
+            con.copy_to_table("given", source=io.BytesIO(b"1\n")),
+        ):
+            with pytest.raises(asyncpg.FeatureNotSupportedError, match="Q201"):
+                await asyncio.wait_for(copy, 60)
+        assert await con.fetchval("SELECT count(*) FROM given") == 0
+        await con.close()
+
+    asyncio.run(run())

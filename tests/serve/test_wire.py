@@ -9,6 +9,7 @@ import re
 import socket
 import struct
 import threading
+import time
 import uuid
 from contextlib import suppress
 from decimal import Decimal
@@ -172,6 +173,10 @@ def test_statements_end_at_semicolons_that_are_none_of_a_text() -> None:
         ("DEALLOCATE ALL", "deallocate", "all", None),
         ("SELECT 1", "query", "", None),
         ("/* SET */ SELECT 1", "query", "", None),
+        ("-- of a tool\n/* /* its */ user */ SET dp.epsilon = 1", "set", "dp.epsilon", "1"),
+        ("/* a */ copy s.t (a) from stdin csv", "copy from", "s.t", None),
+        ("COPY (SELECT a FROM stdin) TO STDOUT", "copy", "", "SELECT a FROM stdin"),
+        ("COPY t FROM 'stdin'", "query", "", None),
     ],
 )
 def test_statements_are_told_apart(text: str, kind: str, name: str, value: str | None) -> None:
@@ -302,6 +307,29 @@ def test_after_an_error_nothing_is_heard_until_sync(
     kinds = _kinds(_read_all(ours))
     thread.join(20)
     assert kinds[kinds.index(b"Z") + 1 :] == [b"1", b"2", b"E", b"Z", b"T", b"D", b"C", b"Z"]
+
+
+def test_a_copy_that_is_refused_takes_the_data_behind_it_along(
+    con: duckdb.DuckDBPyConnection, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    """A client may send its rows before it hears of the refusal; they are passed over, as PostgreSQL does."""
+    ours, theirs = ends
+    thread = _converse(theirs, con)
+    rows = [(b"d", b"1\n"), (b"d", b""), (b"c", b"")]
+    given = [(b"P", b"\0COPY t FROM STDIN\0\0\0"), (b"B", b"\0\0" + bytes(6)), (b"D", b"P\0"), (b"E", b"\0" + bytes(4))]
+    said = [(b"Q", b"COPY t FROM STDIN\0"), *rows, *given, *rows, (b"S", b""), (b"f", b"no\0"), (b"Q", b"SELECT 1\0")]
+    ours.sendall(b"".join(_message(*m) for m in [*said, (b"X", b"")]))
+    kinds = _kinds(_read_all(ours))
+    thread.join(20)
+    assert kinds[kinds.index(b"Z") + 1 :] == b"E Z 1 2 n E Z T D C Z".split()
+
+
+def test_names_without_an_end_are_read_in_a_time_that_grows_with_them() -> None:
+    """Each letter more doubled it once, in the one thread that all connections of the analyst share."""
+    began = time.process_time()
+    for text in ("COPY " + "a" * 5_000 + "!", "COPY " + 'a."b"' * 2_000 + "("):
+        assert read_statement(text).kind == "query"
+    assert time.process_time() - began < 20
 
 
 def test_hostile_messages_end_their_own_conversation(con: duckdb.DuckDBPyConnection) -> None:
