@@ -235,6 +235,10 @@ CREATE MACRO pgc.regclass_name(number) AS
 CREATE MACRO pgc.to_regtype(given) AS (SELECT its.oid FROM pgc.pg_type AS its WHERE its.typname = given OR its.shown = given LIMIT 1);
 CREATE MACRO pgc.to_regproc(given) AS CASE replace(given, 'pg_catalog.', '') WHEN 'array_in' THEN 750 WHEN 'array_recv' THEN 751
     ELSE (SELECT its.oid FROM pgc.functions AS its WHERE its.name = given LIMIT 1) END;
+-- How a type's values are read, as drivers tell types apart: typreceive of pg_type, as a text.
+CREATE MACRO pgc.receiver(number, given) AS CASE
+    WHEN number = 751 THEN 'array_recv' WHEN given IN ('date', 'interval', 'json', 'jsonb', 'numeric', 'record', 'time',
+        'timestamp', 'timestamptz', 'uuid', 'void') THEN given || '_recv' ELSE given || 'recv' END;
 CREATE MACRO pgc.to_regnamespace(given) AS (SELECT its.oid FROM pgc.pg_namespace AS its WHERE its.nspname = given);
 CREATE MACRO pgc.pg_get_userbyid(number) AS pgc.person();
 CREATE MACRO pgc.version() AS 'PostgreSQL 16.0 (duckdp on DuckDB)';

@@ -67,6 +67,9 @@ def rewritten(text: str) -> str:
     text = _OID_LISTS.sub("::bigint[]", text)
     try:
         tree = sqlglot.parse_one(text, read="postgres")
+        for shown in tree.selects if isinstance(tree, exp.Select) else ():
+            if _is_receiver(shown):
+                shown.replace(exp.alias_(_named(shown), "typreceive"))
         return _placed(tree.transform(_change).sql("duckdb"))
     except (SqlglotError, RecursionError, AttributeError, TypeError, ValueError, KeyError, IndexError):
         return _placed(_NAMED.sub(lambda found: found[1] or (f"pgc.{found[2]}" if found[2] else ""), text))
@@ -181,11 +184,23 @@ def _cast(node: exp.Cast) -> exp.Expression:
         return exp.Anonymous(this="regclass_name", expressions=[inner]) if name == "regclass" else inner
     if name in _NUMBERS and isinstance(node.this, exp.Cast) and _type_name(node.this.to) in _OIDS:
         return _changed(node.this)
+    if name in _TEXTS and _is_receiver(inner):
+        return _named(inner)
     if name in _TEXTS:
         return exp.cast(_changed(node.this), "VARCHAR")
     if name in ("oid", "xid", "cid"):
         return exp.cast(_changed(node.this), "BIGINT")
     return node
+
+
+def _is_receiver(node: object) -> bool:
+    return isinstance(node, exp.Column) and node.name.lower() == "typreceive"
+
+
+def _named(node: exp.Expr) -> exp.Expression:
+    """How values of a type are read is a number where it is compared, and a name where it is shown (ADBC)."""
+    beside = exp.column("typname", table=node.args.get("table"))
+    return exp.Anonymous(this="pgc.receiver", expressions=[node.copy(), beside])
 
 
 def _type_name(kind: exp.DataType) -> str:

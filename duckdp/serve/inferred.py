@@ -9,7 +9,8 @@ from duckdp.serve.values import INT8, type_of
 
 _COLUMN = r'(?:(?:"[^"]+"|\w+)\s*\.\s*)?(?:"(?P<quoted>[^"]+)"|(?P<plain>[A-Za-z_]\w*))'
 _BESIDE = re.compile(
-    _COLUMN
+    r"(?<!\w)"  # a word is tried from its beginning alone: from each of its letters took the square of its length
+    + _COLUMN
     + r"\s*(?P<sign>=|<>|!=|<=|>=|<|>|\b(?:not\s+)?(?:between|i?like|in\s*\())\s*"
     + r"(?P<list>(?:any|all)\s*\(\s*)?(?P<all>\$\d+(?:\s*(?:,|\band\b)\s*\$\d+)*)",
     re.IGNORECASE,

@@ -110,11 +110,12 @@ _FETCH = re.compile(
     r"fetch\s+(?:(?:forward\s+)?(all|\d+)|forward|next|first)?\s*(?:from\s+|in\s+)?(\"[^\"]+\"|\w+)\s*\Z", re.I
 )
 _MOVE = re.compile(r"move\s+(?:(?:forward\s+)?(all|\d+)|forward|next)?\s*(?:from\s+|in\s+)?(\"[^\"]+\"|\w+)\s*\Z", re.I)
+_NAME = r"(?:\"[^\"]+\"|\w+)"
+_TABLE = rf"{_NAME}(?:\s*\.\s*{_NAME})*"
 _COPY = re.compile(
-    r"copy\s+(?P<what>\(.*\)|(?:[\w.]|\"[^\"]+\")+)(?:\s*\((?P<columns>[^()]*)\))?\s+to\s+stdout(?P<rest>.*)\Z",
-    re.I | re.S,
+    rf"copy\s+(?P<what>\(.*\)|{_TABLE})(?:\s*\((?P<columns>[^()]*)\))?\s+to\s+stdout(?P<rest>.*)\Z", re.I | re.S
 )
-_COPY_FROM = re.compile(r"copy\s+(?P<what>(?:[\w.]|\"[^\"]+\")+)(?:\s*\([^()]*\))?\s+(?P<from>from)\s+stdin\b", re.I)
+_COPY_FROM = re.compile(rf"copy\s+(?P<what>{_TABLE})(?:\s*\([^()]*\))?\s+(?P<from>from)\s+stdin\b", re.I)
 _NAMED = re.compile(r"(?:close|deallocate(?:\s+prepare)?)\s+(\"[^\"]+\"|\w+)\s*\Z", re.I)
 _WORDS = {
     "begin": "begin",
@@ -185,7 +186,7 @@ def read_statement(text: str) -> Statement:
     if found := _COPY_FROM.match(bare):
         at = _begin(text) + found.start("from")
         place = (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
-        return Statement(text=text, kind="copy from", name=found["what"], place=place)
+        return Statement(text=text, kind="copy from", name=re.sub(r"\s*\.\s*", ".", found["what"]), place=place)
     return Statement(text=text)
 
 

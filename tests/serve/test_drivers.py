@@ -254,8 +254,8 @@ COLUMNS = """SELECT quote_ident(column_name) AS "column", data_type AS "type" FR
 def test_grafanas_editor_finds_tables_and_columns(client: psycopg.Connection[tuple[object, ...]]) -> None:
     assert ("visits",) in client.execute(TABLES.encode()).fetchall()
     for name in ("visits", "main.visits"):
-        columns = dict(client.execute(COLUMNS.format(name, WITHIN_PATH).encode()).fetchall())
-        assert {"age", "cost", "day", "sex"} == set(columns), name
+        columns = client.execute(COLUMNS.format(name, WITHIN_PATH).encode()).fetchall()
+        assert {row[0] for row in columns} == {"age", "cost", "day", "sex"}, name
     numbers = "SELECT s, k.word FROM pg_catalog.generate_series(2, 3) s, pg_get_keywords() k WHERE k.word = 'select'"
     assert client.execute(numbers).fetchall() == [(2, "select"), (3, "select")]
     assert client.execute("SELECT user, oid FROM pg_class LIMIT 1").fetchall()[0][0] == "ana"
@@ -296,6 +296,19 @@ def test_sqlalchemy_over_asyncpg_reflects_asks_and_keeps(served: Served) -> None
         await engine.dispose()
 
     asyncio.run(run())
+
+
+def test_adbc_tells_types_by_how_they_are_read(client: psycopg.Connection[tuple[object, ...]]) -> None:
+    """As polars' read_database_uri(engine="adbc") asks: a number where it is compared, a name where it is shown."""
+    text = """SELECT oid, typname, typreceive, typarray FROM pg_catalog.pg_type
+        WHERE (typreceive != 0 OR typsend != 0) AND typtype != 'r' AND typreceive::TEXT != 'array_recv'"""
+    receivers = {row[1]: row[2] for row in client.execute(text.encode()).fetchall()}
+    assert receivers["int8"] == "int8recv" and receivers["timestamptz"] == "timestamptz_recv"
+    assert "_int8" not in receivers
+    both = (
+        "SELECT t.typname, t.typreceive FROM pg_type t LEFT JOIN pg_proc p ON p.oid = t.typreceive WHERE t.oid = 1016"
+    )
+    assert client.execute(both.encode()).fetchall() == [("_int8", "array_recv")]
 
 
 # ---- COPY FROM STDIN, which is refused -------------------------------------------------------------------------------

@@ -2,12 +2,13 @@
 
 What is sent is made of messages that are right, and of what goes wrong with them. Whatever comes: no exception leaves a
 conversation, whole messages come back, and the last one of a conversation says that it is over, or nothing waits.
-``DUCKDP_MESSAGES`` says how many the slow test sends.
+``DUCKDP_MESSAGES`` says how many the slow test sends. ``fixtures/wire.txt`` is what a fuzzer kept (``grow_corpus.py``).
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import bisect
 import io
 import os
@@ -16,9 +17,10 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import accumulate
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,6 +37,7 @@ from duckdp.serve.listener import Listener
 from tests.serve.conftest import Served
 
 MESSAGES = int(os.environ.get("DUCKDP_MESSAGES", "1000000"))
+CORPUS = Path(__file__).parents[1] / "fixtures" / "wire.txt"
 FEW, LIVE = 20_000, 20_000  # messages of the fast test, and over sockets
 SLOW = 20.0  # seconds that no conversation of a few hundred messages takes, on any machine that tests run on
 TEXTS = [
@@ -166,6 +169,13 @@ def whole(data: bytes) -> list[bytes]:
 
 @pytest.fixture
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    """An instance for one test."""
+    with confined() as found:
+        yield found
+
+
+@contextmanager
+def confined() -> Iterator[duckdb.DuckDBPyConnection]:
     """An analyst's instance, as confined as the process has it, but for the process."""
     with duckdb.connect(":memory:", config={**LOCKDOWN, "threads": 1}) as found:
         found.execute("CREATE TABLE t AS SELECT range AS a, 'x' || range AS b FROM range(5)")
@@ -276,11 +286,8 @@ class Ear:
 
 def strangers(draw: random.Random, messages: int) -> dict[str, int]:
     """So many first messages and proofs to a listener; how its answers begin."""
-    came: dict[str, int] = {}
-    users: Any = SimpleNamespace(verifier=lambda user: (scram.nobodys(user, b"secret"), False))
 
-    async def ask() -> None:
-        found = Listener(lambda name: pytest.fail("somebody was let in"), users)
+    def made() -> Iterator[bytes]:
         sent = 0
         while sent < messages:
             said = [startup(draw) for _ in range(draw.randrange(1, 3))] + [
@@ -288,8 +295,21 @@ def strangers(draw: random.Random, messages: int) -> dict[str, int]:
             ]
             sent += len(said)
             data = b"".join(said)
+            yield data if draw.random() < 0.8 else data[: draw.randrange(len(data))]
+
+    return met(made())
+
+
+def met(said: Iterable[bytes]) -> dict[str, int]:
+    """How a listener's answers to strangers begin, and how often."""
+    came: dict[str, int] = {}
+    users: Any = SimpleNamespace(verifier=lambda user: (scram.nobodys(user, b"secret"), False))
+
+    async def ask() -> None:
+        found = Listener(lambda name: pytest.fail("somebody was let in"), users)
+        for data in said:
             reader, ear = asyncio.StreamReader(limit=1 << 16), Ear()
-            reader.feed_data(data if draw.random() < 0.8 else data[: draw.randrange(len(data))])
+            reader.feed_data(data)
             reader.feed_eof()
             await found._came(reader, ear)  # type: ignore[arg-type]
             key = bytes(ear.heard[:1]).decode("latin-1")
@@ -303,6 +323,26 @@ def test_strangers_are_let_go_without_a_trace(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(listener, "DELAY", 0.0)
     came = strangers(random.Random(3), 1_500)
     assert {"", "N", "R"} <= set(came), came
+
+
+# ---- what a fuzzer found -------------------------------------------------------------------------------------------
+
+
+def corpus(kind: str) -> list[bytes]:
+    """What a fuzzer that is led by coverage kept: conversations ("c") and strangers' first bytes ("s")."""
+    lines = CORPUS.read_text().splitlines()
+    return [base64.b64decode(line[2:]) for line in lines if line.startswith(f"{kind} ")]
+
+
+def test_a_fuzzers_corpus_ends_nothing(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each input was kept for a line of the server that no other reached."""
+    monkeypatch.setattr(listener, "DELAY", 0.0)
+    kinds: set[bytes] = set()
+    for said in corpus("c"):
+        kinds.update(converse(con, [said])[0])
+    assert {b"E", b"Z", b"T", b"D", b"C", b"1", b"2", b"3", b"n", b"t", b"H", b"I"} <= kinds
+    assert {"", "N", "R"} <= set(met(corpus("s")))
+    assert b"D" in converse(con, [message(b"Q", text("SELECT 1"))])[0]
 
 
 # ---- many ------------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from duckdp.resources import read_sql
 from duckdp.serve import messages as say
 from duckdp.serve.channel import HEAD, frame, read_body, read_head
 from duckdp.serve.conversation import Conversation
+from duckdp.serve.inferred import inferred
 from duckdp.serve.messages import Body, ProtocolError, read_parameters
 from duckdp.serve.settings import Settings
 from duckdp.serve.sqlstates import Refused
@@ -176,6 +177,7 @@ def test_statements_end_at_semicolons_that_are_none_of_a_text() -> None:
         ("-- of a tool\n/* /* its */ user */ SET dp.epsilon = 1", "set", "dp.epsilon", "1"),
         ("/* a */ copy s.t (a) from stdin csv", "copy from", "s.t", None),
         ("COPY (SELECT a FROM stdin) TO STDOUT", "copy", "", "SELECT a FROM stdin"),
+        ('COPY "s" . "t u" ("a") FROM STDIN WITH (FORMAT binary)', "copy from", '"s"."t u"', None),
         ("COPY t FROM 'stdin'", "query", "", None),
     ],
 )
@@ -327,8 +329,9 @@ def test_a_copy_that_is_refused_takes_the_data_behind_it_along(
 def test_names_without_an_end_are_read_in_a_time_that_grows_with_them() -> None:
     """Each letter more doubled it once, in the one thread that all connections of the analyst share."""
     began = time.process_time()
-    for text in ("COPY " + "a" * 5_000 + "!", "COPY " + 'a."b"' * 2_000 + "("):
+    for text in ("COPY " + "a" * 5_000 + "!", "COPY " + 'a."b" .' * 2_000 + "("):
         assert read_statement(text).kind == "query"
+    assert inferred("SELECT $1, " + "_" * 100_000, 1, lambda: {"_": "INTEGER"}) == [0]
     assert time.process_time() - began < 20
 
 
