@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 BATCH = 1_000  # rows that are fetched at once
 _CHANGES = frozenset(("insert", "update", "delete", "create", "merge", "copy"))
 # How DuckDB's postgres_query reads what it was given: the question within is asked, as it stands.
-_SCANNED = re.compile(r'SELECT ((?:"(?:[^"]|"")*"(?:, )?)+) FROM \((.*)\) AS __unnamed_subquery', re.DOTALL)
+_SCANNED = re.compile(r'SELECT ((?:"(?:[^"]|"")*"(?!")(?:, )?)+) FROM \((.*)\) AS __unnamed_subquery', re.DOTALL)
 # How tools ask for the columns of a table: without a call, so without an aggregate, and of one SELECT it has no rows
 # whatever the data.
 _NO_ROWS = re.compile(
@@ -277,7 +277,7 @@ _RECKONED = re.compile(r"\$(\d+)\s*[-+*/%]|[-+*/%]\s*\$(\d+)")
 _LISTED = re.compile(r"\b(?:any|all)\s*\(\s*\$(\d+)", re.IGNORECASE)
 _ONE_OF = re.compile(
     r"""('(?:[^']|'')*'|"(?:[^"]|"")*")"""
-    r"|(=|<>|!=)\s*(any|all)\s*\(\s*(?:array\s*)?\[((?:'(?:[^']|'')*'|[^\[\]'\"])*)\]\s*(?:::\s*\w+\[\]\s*)?\)",
+    r"|(=|<>|!=)\s*(any|all)\s*\(\s*(?:array\s*)?\[((?:'(?:[^']|'')*'(?!')|[^\[\]'\"])*)\]\s*(?:::\s*\w+\[\]\s*)?\)",
     re.IGNORECASE,
 )
 

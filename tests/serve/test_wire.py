@@ -24,6 +24,7 @@ from duckdp.serve.channel import HEAD, frame, read_body, read_head
 from duckdp.serve.conversation import Conversation
 from duckdp.serve.inferred import inferred
 from duckdp.serve.messages import Body, ProtocolError, read_parameters
+from duckdp.serve.running import _ONE_OF, _SCANNED
 from duckdp.serve.settings import Settings
 from duckdp.serve.sqlstates import Refused
 from duckdp.serve.statements import count_parameters, read_statement, split, substitute
@@ -331,6 +332,10 @@ def test_names_without_an_end_are_read_in_a_time_that_grows_with_them() -> None:
     began = time.process_time()
     for text in ("COPY " + "a" * 5_000 + "!", "COPY " + 'a."b" .' * 2_000 + "("):
         assert read_statement(text).kind == "query"
+    assert _SCANNED.fullmatch('SELECT "' + '""' * 5_000 + " FROM (") is None
+    assert _ONE_OF.match("= ANY(ARRAY[" + "''" * 5_000) is None
+    assert _ONE_OF.match("= ANY(ARRAY['it''s', ''])")
+    assert _SCANNED.fullmatch('SELECT "a""b", "c" FROM (SELECT 1) AS __unnamed_subquery')
     assert inferred("SELECT $1, " + "_" * 100_000, 1, lambda: {"_": "INTEGER"}) == [0]
     assert time.process_time() - began < 20
 
