@@ -17,6 +17,8 @@ _PURSE, _TREE, _SELECT = (
 )
 _GROW = "duckdp/synthetic/tree/buy/grow.py"
 _TABLES = "duckdp/synthetic/tree/contingency.py"
+_NULLS = "duckdp/synthetic/tree/buy/null_counts.py"
+_T_NULLS = ("tests/synthetic/wide/test_wide_null_counts.py",)
 _NORMED, _T_NORMED = "duckdp/synthetic/unit/normed.py", ("tests/synthetic/wide/test_wide_normed.py",)
 _T_ACC, _T_MEA = ("tests/core/test_accountant.py",), ("tests/compiler/test_sensitivity.py",)
 _T_PURSE = (
@@ -154,6 +156,15 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("normed products: long rows are added, in memory", _NORMED, "        whole[size > self.longest] = 0\n", "", _T_NORMED),
     Mutant("normed products: long rows are added, in SQL", "duckdp/synthetic/unit/buy/sums_sql.py", "CASE WHEN s.dp_n <= {given.longest} THEN CAST(s.dp_p{n} AS HUGEINT) END", "CAST(s.dp_p{n} AS HUGEINT)", _T_NORMED),
     Mutant("normed functions: their norm is that of one", _NORMED, "total = in_order(g**2 if self.squared else np.abs(g), [1.0] * g.shape[1])", "total = in_order(g**2 if self.squared else np.abs(g), [1.0] + [0.0] * (g.shape[1] - 1))", _T_NORMED),
+    Mutant("nulls: rows of any norm", _NULLS, "return math.isqrt(unit**2 // together) if squared else unit // together", "return unit", _T_NULLS),
+    Mutant("nulls: l2 as l1", _NULLS, "math.isqrt(unit**2 // together)", "unit * 7 // (4 + 3 * together)", _T_NULLS),
+    Mutant("nulls: l2 as if a row had half", _NULLS, "math.isqrt(unit**2 // together)", "math.isqrt(2 * unit**2 // together)", _T_NULLS),
+    Mutant("nulls: REPLACE as one row", _NULLS, "2 if purse.neighbours is Neighbours.REPLACE else 1", "1", _T_NULLS),
+    Mutant("nulls: together without this column", _NULLS, "minlength=columns + 1)[1:]", "minlength=columns + 1)[:-1]", _T_NULLS),
+    Mutant("nulls: a share that is not taken", _NULLS, "purse.take(share), 2 if", "purse.cost(share), 2 if", _T_NULLS),
+    Mutant("nulls: the threshold of one noise", "duckdp/synthetic/unit/completeness.py", "math.log((2 + found) / 4 / chance)", "math.log(1 / 2 / chance)", _T_NULLS),
+    Mutant("nulls: each of two tests with the whole chance", "duckdp/synthetic/tree/doubtful.py", "both_doubt(TESTS * columns,", "both_doubt(columns,", _T_NULLS),
+    Mutant("nulls: planned and not paid", "duckdp/synthetic/tree/spending.py", "self.labels + self.values + self.nulls", "self.labels + self.values", _T_NULLS),
     Mutant("tree: means of scaled rows as they are", "duckdp/synthetic/tree/buy/averages.py", "m + cuts[i]", "m", ("tests/synthetic/wide/test_wide_averages.py",)),
     Mutant("tree: bars of rows as the tree makes them", "duckdp/synthetic/tree/buy/missed.py", "max(lost[0] - added, lost[1] + added)", "abs(added) / 2", ("tests/synthetic/wide/test_wide_averages.py",)),
     Mutant("tree: a bounded function of NULL", "duckdp/synthetic/tree/scales.py", "weights[column + 1] = offset", "weights[column + 1] = 0.0", ("tests/synthetic/wide/test_wide_averages.py",)),

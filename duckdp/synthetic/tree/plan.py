@@ -14,8 +14,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 from duckdp.synthetic.tree.bins import make_bins
+from duckdp.synthetic.tree.doubtful import planned_share
 from duckdp.synthetic.tree.plan_before import plan_before
 from duckdp.synthetic.tree.scales import ENOUGH, scaled_columns
 from duckdp.synthetic.tree.single_values import Valued, plan_values
@@ -31,6 +33,7 @@ from duckdp.synthetic.tree.spending import (
     tree_terms,
 )
 from duckdp.synthetic.unit.charge_terms import Terms, predicted
+from duckdp.synthetic.unit.completeness import may_show_null
 from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.normed import MOST
 from duckdp.synthetic.unit.request import Request
@@ -77,19 +80,34 @@ def make_tree_plan(
     normed: bool = True,
     shrunk: bool = True,
     bounded: bool = True,
+    counted: bool = True,
 ) -> TreePlan:
-    """The plan. ``terms`` tell the relation and the noise; plans of before are not valued, normed, shrunk or bounded.
+    """The plan. ``terms`` tell the relation and the noise; plans of before lack some of what the flags name.
 
     Plans whose products have a bound on a row's norm choose columns of single values by released histograms, too.
+    NULLs are counted once more (``doubtful``) where one-way tables of a plan without that tell too little of them.
     """
     if request.target is not None:
         return plan_before(request, units, terms)
-    plan = _shared(request, units, terms, valued=valued, normed=normed)
+    shared = partial(_shared, request, units, terms, valued=valued, normed=normed)
+    plan = shared(nulls=Fraction(0))
+    if counted:
+        shown = sum(may_show_null(p) for p in units.parts)
+        nulls = planned_share(shown, len(units.parts), plan.ones, terms, request.expected_rows)
+        plan = shared(nulls=nulls) if nulls else plan
     return replace(plan, shrunk=shrunk, bounded=bounded)
 
 
-def _shared(request: Request, units: UnitColumns, terms: Terms, *, valued: bool, normed: bool) -> TreePlan:
-    """The shares of the charge."""
+def _shared(
+    request: Request,
+    units: UnitColumns,
+    terms: Terms,
+    *,
+    valued: bool,
+    normed: bool,
+    nulls: Fraction,
+) -> TreePlan:
+    """The shares of the charge; ``nulls``: that of counting NULLs once more."""
     columns = len(units.parts)
     noise = relative_noise(request, columns, terms)
     bins = bins_for(noise)
@@ -97,17 +115,17 @@ def _shared(request: Request, units: UnitColumns, terms: Terms, *, valued: bool,
     means = _needed(numbers, _MEAN, request, terms) if numbers else Fraction(0)
     wide = make_bins(units, bins)
     found = plan_values(wide, terms, request.expected_rows, chosen=normed) if valued else Valued()
-    beside = means + found.share
+    beside = means + found.share + nulls
     rounds, links = min(columns - 1, int(EDGES / noise)), columns * (columns - 1) // 2
     if columns < 2 or not rounds:
-        plan = TreePlan(bins=bins, ones=1 - beside, means=means, scaled=True)
+        plan = TreePlan(bins=bins, ones=1 - beside, nulls=nulls, means=means, scaled=True)
         return replace(plan, values=found.share, moduli=found.moduli, chosen=found.chosen)
     products = (_normed if normed else _products)(request, units, terms)
     rest = 1 - beside - products
     ones = rest * percent(min(0.85, max(0.3, 0.3 + 15 * noise)))
     rest -= ones
     plan = TreePlan(bins=bins, ones=ones, means=means, products=products, scaled=True, normed=normed and products > 0)
-    plan = replace(plan, values=found.share, moduli=found.moduli, chosen=found.chosen)
+    plan = replace(plan, nulls=nulls, values=found.share, moduli=found.moduli, chosen=found.chosen)
     if links <= rounds or (links == rounds + 1 and noise < CALM):  # all of them: no choice to pay
         return replace(plan, ones=(ones + rest) / 2, pairs=(ones + rest) / 2, rounds=links)
     if rounds < columns - 1 or noise >= CALM:

@@ -26,6 +26,7 @@ class TreePlan:
     Attributes:
         bins: of a number.
         ones, labels, choice, pairs: one-way tables; pairs with the target; choosing pairs; chosen pairs.
+        nulls: NULLs of columns whose one-way table leaves in doubt whether there are any; not in plans of before.
         rounds: choices of a pair that joins two parts of the tree.
         means: averages of numbers.
         products: averages of products of two scaled columns (``scales``).
@@ -45,6 +46,7 @@ class TreePlan:
 
     bins: int
     ones: Fraction
+    nulls: Fraction = Fraction(0)
     labels: Fraction = Fraction(0)
     choice: Fraction = Fraction(0)
     pairs: Fraction = Fraction(0)
@@ -71,12 +73,13 @@ class TreePlan:
         name = f"{name}, chosen" if self.chosen else name
         name = f"{name}, normed" if self.normed else name
         name = f"{name}, shrunk" if self.shrunk else name
-        return f"{name}, bounded" if self.bounded else name
+        name = f"{name}, bounded" if self.bounded else name
+        return f"{name}, counted" if self.nulls else name
 
     @property
     def total(self) -> Fraction:
         """The sum of all shares of the purse."""
-        beside = self.means + self.products + self.labels + self.values
+        beside = self.means + self.products + self.labels + self.values + self.nulls
         return self.ones + beside + self.choice + self.pairs + self.extra + self.extra_choice
 
     @property
@@ -88,6 +91,7 @@ class TreePlan:
         """The smallest shares that anything is bought with, each stage's; 0 for stages that are not bought."""
         return [
             self.ones,
+            self.nulls,
             self.means,
             self.values,
             self.products,

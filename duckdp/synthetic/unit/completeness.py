@@ -22,6 +22,8 @@ from duckdp.synthetic.unit.request import Request
 SPURIOUS = 1e-9  # chance of a table with a NULL that its data lack: in a hundred tables one in ten million
 _TOLD = 0.1  # share of NULLs that is to be told from none,
 _LEAST, _MOST = 1, 10  # for percents of epsilon
+_STEPS = 40  # of an iteration, after which t is known to the last bits,
+_AGREED = 1e-9  # which this outweighs
 
 
 def may_show_null(part: Part) -> bool:
@@ -49,6 +51,29 @@ def gaussian_doubt(deviation: float, columns: int) -> float:
     Source: Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", 2020, Proposition 25.
     """
     return 1 - deviation * float(ndtri(SPURIOUS / columns))
+
+
+def both_doubt(columns: int, *, gaussian: bool, coarse: float) -> float:
+    """What two noisy counts together reach by noise alone in one of so many columns, but with chance ``SPURIOUS``.
+
+    Laplace: of X + Y, each count over the scale of its noise. A noise Z of whole numbers and scale b has P(Z >= t) at
+    most that of b Lap + 1 for every t, so X + Y exceeds t + coarse (1 over each scale, added) with a chance of at most
+    (2 + t) exp(-t) / 4, the tail of two Laplace laws. Gaussian: of the sum that has deviation 1, at most exp(-t^2 / 2),
+    as discrete Gaussian noise is as sub-Gaussian as its deviation says.
+
+    Proof sketch: with q = exp(-1 / b), P(Z >= t) = q^t / (1 + q) <= q^(t - 1) / 2 for whole t >= 1; for t = 0,
+                  1 / (1 + q) <= 1 - q / 2, as q (1 - q) >= 0; for t = -s < 0, 1 - q^(s + 1) / (1 + q) <=
+                  1 - q^(s + 1) / 2. For t between whole numbers Z has the chance of the next. Independent noises that
+                  are dominated have a sum that is. The density of two Laplace laws is (1 + |x|) exp(-|x|) / 4.
+    Source: Canonne, Kamath, Steinke 2020 (a discrete Gaussian is sub-Gaussian).
+    """
+    chance = SPURIOUS / columns
+    if gaussian:
+        return math.sqrt(-2 * math.log(chance))
+    found = -math.log(chance)
+    for _ in range(_STEPS):  # t = log((2 + t) / 4 / chance) contracts by 1 / (2 + t)
+        found = math.log((2 + found) / 4 / chance)
+    return found + _AGREED + coarse
 
 
 def cube_doubt(epsilon: float, size: int) -> float:

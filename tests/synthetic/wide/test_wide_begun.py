@@ -30,11 +30,12 @@ from duckdp.synthetic.unit.stages import Noisy
 from tests.smooth.tables import column
 from tests.synthetic.in_memory import memory_sums
 from tests.synthetic.plans import encode, open_tree_purse, request
-from tests.synthetic.wide.trees import memory_counts
+from tests.synthetic.wide.trees import memory_counts, memory_nulls
 
 _PAY = column("pay", 0, 100_000, nullable=False)
 _FOUR = [column(f"c{i}", None, None, "VARCHAR", domain=tuple("abcd"), nullable=False) for i in range(4)]
 _FLAG = column("flag", None, None, "BOOLEAN", nullable=False)
+_MAYBE = [column(f"m{i}", 0, 100) for i in range(5)]
 _WHOLE = column("n", 0, 9, "BIGINT", nullable=False)
 _BOXES = partial(make_tree_plan, bounded=False)  # means of a box
 _CUT = partial(_BOXES, shrunk=False)  # noisy counts are cut at 0
@@ -47,6 +48,7 @@ _CASES = {
     "norms": ([_PAY, _WHOLE, _FLAG], 3000, "3", False, False, (_CUT, _BOXED)),
     "norms alone": ([_PAY, _WHOLE, _FLAG], 3000, "0.3", True, True, (_CUT, _BOXED)),
     "shrunk norms": ([_PAY, _WHOLE, _FLAG], 3000, "3", True, True, (_BOXES, _CUT)),
+    "norms, NULLs counted": (_MAYBE, 1000, "3", False, False, (make_tree_plan, partial(make_tree_plan, counted=False))),
     "bounded norms": ([_PAY, _WHOLE, _FLAG], 3000, "3", True, True, (make_tree_plan, _BOXES)),
 }
 
@@ -103,12 +105,14 @@ class World:
             else:
                 self.unit[np.arange(n), part.start + rng.integers(0, 4, n)] = 1
         self.bins = make_bins(self.units, self.plans[0].bins)
-        self.counts = memory_counts(np.stack([encode(b, self.unit) for b in self.bins], axis=1))
+        codes = np.stack([encode(b, self.unit) for b in self.bins], axis=1)
+        self.counts, self.nulls = memory_counts(codes), memory_nulls(codes == [b.null for b in self.bins])
 
     def grow(self, store: Store, plan: TreePlan, other: TreePlan | None = None) -> tuple[Tree, Purse]:
         purse = Purse.on(self.terms, store)
         others = [] if other is None else [other]
-        tree = grow_tree(self.bins, plan, purse, None, self.counts, memory_sums(self.unit), others=others)
+        sums = memory_sums(self.unit)
+        tree = grow_tree(self.bins, plan, purse, None, self.counts, sums, None, self.nulls, others=others)
         return tree, purse
 
     def mean_gap(self, tree: Tree) -> float:

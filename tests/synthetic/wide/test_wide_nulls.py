@@ -34,7 +34,7 @@ from duckdp.synthetic.unit.features import Features
 from duckdp.synthetic.unit.layout import UnitColumns, make_units
 from tests.smooth.tables import column, table
 from tests.synthetic.plans import encode, open_tree_purse, plan_wide, request
-from tests.synthetic.wide.trees import memory_counts
+from tests.synthetic.wide.trees import memory_counts, memory_nulls
 
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 TABLES = 100
@@ -82,7 +82,9 @@ def nulls_of_trees(
         def sums(features: Features, bits: int) -> tuple[int, list[int]]:
             return len(unit), [int(v) for v in np.floor(features.rows(unit) * 2.0**bits + 0.5).sum(axis=0)]
 
-        tree = grow_tree(bins, plan, purse, None, memory_counts(codes), sums)
+        gone = codes == [b.null for b in bins]
+        assert (plan.nulls > 0) == (epsilon == 1 and not purse.gaussian)  # counted once more
+        tree = grow_tree(bins, plan, purse, None, memory_counts(codes), sums, None, memory_nulls(gone))
         made = tree.make(400)
         found.append([np.mean(made[:, i] == b.null) for i, b in enumerate(bins)])
     return np.array(found)

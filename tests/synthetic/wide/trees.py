@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from duckdp.synthetic.tree.buy.null_counts import count_nulls
 from duckdp.synthetic.unit.layout import make_units
 from tests.smooth.tables import column
 
@@ -10,6 +11,12 @@ def memory_counts(codes):
     """Reads of rows of bins, int[n, columns]."""
 
     return lambda tables: tables.count(np.asarray(codes))
+
+
+def memory_nulls(missing):
+    """The read of rows with NULLs of rows in memory, bool[n, columns]."""
+
+    return lambda columns: count_nulls([tuple(missing[:, list(columns)].T)], len(columns))
 
 
 def three_columns(rows):

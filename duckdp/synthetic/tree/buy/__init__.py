@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -10,10 +11,12 @@ from typing import Any, ClassVar
 from duckdp.catalog.constraints import Determined
 from duckdp.compiler.printing import Parameters
 from duckdp.synthetic.asked import KERNELS, Asked
-from duckdp.synthetic.tree.bins import Ints, make_bins
-from duckdp.synthetic.tree.buy.bin_sql import print_code
+from duckdp.synthetic.tree.bins import Binning, Ints, make_bins
+from duckdp.synthetic.tree.buy.bin_sql import print_code, print_null
+from duckdp.synthetic.tree.buy.counts import ReadCounts
 from duckdp.synthetic.tree.buy.grow import grow_tree
-from duckdp.synthetic.tree.buy.value_counts import Moduli, print_value
+from duckdp.synthetic.tree.buy.null_counts import ReadNulls, count_nulls
+from duckdp.synthetic.tree.buy.value_counts import Moduli, ReadValues, print_value
 from duckdp.synthetic.tree.contingency import Tables
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.plan_before import plan_before
@@ -32,10 +35,11 @@ from duckdp.synthetic.unit.request import Request
 _PLANS = (
     make_tree_plan,
     plan_before,
-    partial(make_tree_plan, bounded=False),
-    partial(make_tree_plan, bounded=False, shrunk=False),
-    partial(make_tree_plan, normed=False, bounded=False, shrunk=False),
-    partial(make_tree_plan, valued=False, normed=False, bounded=False, shrunk=False),
+    partial(make_tree_plan, counted=False),
+    partial(make_tree_plan, counted=False, bounded=False),
+    partial(make_tree_plan, counted=False, bounded=False, shrunk=False),
+    partial(make_tree_plan, counted=False, bounded=False, shrunk=False, normed=False),
+    partial(make_tree_plan, counted=False, bounded=False, shrunk=False, normed=False, valued=False),
 )
 
 
@@ -86,22 +90,12 @@ class TreeTask(UnitTask):
         terms = self.terms
         plan, *others = self._plans
         binnings = make_bins(self.units, plan.bins, spikes=True)
-        names = [f"c{i}" for i in range(len(binnings))]
-
-        def counts(tables: Tables) -> Ints:
-            parameters = Parameters()
-            codes = {n: print_code(b, parameters) for b, n in zip(binnings, names, strict=True)}
-            # counted here: GROUP BY of rows x tables takes DuckDB two to ten times as long
-            return tables.count_batches(reader.batches(parameters, codes))
-
-        def values(tables: Tables, moduli: Moduli) -> Ints:
-            parameters = Parameters()
-            codes = {f"v{i}": print_value(binnings[i], m, parameters) for i, m in moduli}
-            return tables.count_batches(reader.batches(parameters, codes))
-
         target = None if self.request.target is None else self.units.part_at(self.request.target)
         purse, pairs = Purse.on(terms, keep), _determined(self.units)
-        tree = grow_tree(binnings, plan, purse, target, counts, reader.sums, values, others=others, determined=pairs)
+        counts, values, nulls = _reads(binnings, reader)
+        tree = grow_tree(
+            binnings, plan, purse, target, counts, reader.sums, values, nulls, others=others, determined=pairs
+        )
         grown = Grown(
             means=tree.means,
             mean_deviation=tree.mean_deviation,
@@ -152,6 +146,29 @@ def task_over(asked: Asked, units: UnitColumns, request: Request) -> TreeTask:
     require_shares(all(s == 0 or terms.cost(s) for s in least), columns, asked.epsilon_nano)
     kernels = asked.purpose == KERNELS
     return TreeTask(table=asked.table, units=units, request=request, rows=asked.rows, kernels=kernels)
+
+
+def _reads(binnings: Sequence[Binning], reader: UnitReader) -> tuple[ReadCounts, ReadValues, ReadNulls]:
+    """The private reads of a tree's counts."""
+    names = [f"c{i}" for i in range(len(binnings))]
+
+    def counts(tables: Tables) -> Ints:
+        parameters = Parameters()
+        codes = {n: print_code(b, parameters) for b, n in zip(binnings, names, strict=True)}
+        # counted here: GROUP BY of rows x tables takes DuckDB two to ten times as long
+        return tables.count_batches(reader.batches(parameters, codes))
+
+    def values(tables: Tables, moduli: Moduli) -> Ints:
+        parameters = Parameters()
+        codes = {f"v{i}": print_value(binnings[i], m, parameters) for i, m in moduli}
+        return tables.count_batches(reader.batches(parameters, codes))
+
+    def nulls(columns: Sequence[int]) -> Ints:
+        parameters = Parameters()
+        shown = {f"n{i}": print_null(binnings[i], parameters) for i in columns}
+        return count_nulls(reader.batches(parameters, shown), len(columns))
+
+    return counts, values, nulls
 
 
 def _determined(units: UnitColumns) -> list[tuple[int, int]]:

@@ -30,5 +30,11 @@ def print_code(binning: Binning, parameters: Parameters) -> str:
     return f"CASE {first} {arms} ELSE {code} END"
 
 
+def print_null(binning: Binning, parameters: Parameters) -> str:
+    """SQL of whether a row shows NULL in the column, over a row ``r``: INTEGER 1 or 0, never NULL."""
+    shown = _whole(-1 if binning.null is None else binning.null)
+    return f"CASE WHEN {print_code(binning, parameters)} = {shown} THEN {_whole(1)} ELSE {_whole(0)} END"
+
+
 def _whole(value: int) -> str:
     return f"CAST({value} AS INTEGER)"

@@ -1,16 +1,17 @@
 """Columns whose count of NULLs is what noise alone may give (``unit.completeness``): taken to have none.
 
+Where the plan counts them once more (``null_counts``), this is the first of two tests, with half of the chance.
+
 Privacy: post-processing of the first stage.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 
+from duckdp.synthetic.tree.doubtful import TESTS, first_doubt
 from duckdp.synthetic.tree.make.forest import Tree
 from duckdp.synthetic.unit.charge_terms import Terms
-from duckdp.synthetic.unit.completeness import gaussian_doubt, laplace_doubt
 
 
 def find_complete(tree: Tree, terms: Terms, determined: Collection[int]) -> None:
@@ -24,10 +25,8 @@ def find_complete(tree: Tree, terms: Terms, determined: Collection[int]) -> None
     doubtful = {i: b.null for i, b in enumerate(tree.binnings) if b.null is not None}
     if not doubtful:
         return
-    if terms.gaussian:
-        doubt = gaussian_doubt(tree.deviation, len(doubtful))
-    else:
-        doubt = laplace_doubt(tree.deviation / math.sqrt(2), len(doubtful))
+    tests = TESTS if tree.plan.nulls else 1
+    doubt = first_doubt(tree.deviation, tests * len(doubtful), gaussian=terms.gaussian)
     tree.complete = tuple(i for i, null in doubtful.items() if tree.counts[i][null] < doubt)
     shares = {i: float(tree.counts[i][doubtful[i]]) / tree.rows for i in tree.complete}
     tree.null_shares = {i: share for i, share in shares.items() if i not in determined}

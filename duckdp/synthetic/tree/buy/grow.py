@@ -5,6 +5,7 @@ Each is a share of one purse (``tree.plan``)::
     ones     one-way tables of all columns, over fine bins; they tell which columns have NULLs, too. In place of that of
              a column that another determines by declaration, the two-way table of both: it tells the function.
              Values that rows may pile up at have cells of their own, so no row is in more cells than without
+    nulls    how many rows have NULL in columns where those leave that in doubt (``null_counts``)
     values   tables of single values of whole numbers, or of their last digits, where they tell something
              (``tree.single_values``)
     links    products of the target with numbers and booleans        with a target, where noise is large
@@ -59,6 +60,7 @@ from duckdp.synthetic.tree.buy.counts import (
     exact_scores,
     score_change,
 )
+from duckdp.synthetic.tree.buy.null_counts import ReadNulls, buy_null_counts
 from duckdp.synthetic.tree.buy.products import TRIAL_ROWS, buy_normed, buy_products, find_scales
 from duckdp.synthetic.tree.buy.resumed import (
     Replayed,
@@ -95,6 +97,7 @@ def grow_tree(
     read: ReadCounts,
     sums: Sums,
     values: ReadValues | None = None,
+    nulls: ReadNulls | None = None,
     *,
     others: Sequence[TreePlan] = (),
     determined: Sequence[Pair] = (),
@@ -109,6 +112,7 @@ def grow_tree(
         read: runs the private reads of counts.
         sums: exact sums over the unit columns; private.
         values: runs the private reads of counts of values; without it none are bought.
+        nulls: runs the private read of rows with NULLs; without it they are not counted once more.
         others: plans of an earlier version, or for another purpose, by which the first stage may be stored.
         determined: (column, another that it determines by declaration), what determines before what is determined.
 
@@ -118,7 +122,7 @@ def grow_tree(
     if plan.total > 1:
         raise InternalError("the plan of a tree costs more than its charge")
     purse.keep = again = Replayed(purse.keep)
-    reads = Reads(counts=read, sums=sums, values=values)
+    reads = Reads(counts=read, sums=sums, values=values, nulls=nulls)
     for k, own in enumerate((plan, *others)):
         try:
             tree = Tree(binnings=binnings, plan=own, target=target)
@@ -138,11 +142,12 @@ class Reads:
     counts: ReadCounts
     sums: Sums
     values: ReadValues | None
+    nulls: ReadNulls | None
 
 
 def _grow(tree: Tree, purse: Purse, reads: Reads, others: Sequence[TreePlan], determined: Sequence[Pair]) -> Tree:
     read, sums = reads.counts, reads.sums
-    _buy_ones(tree, purse, read, others, determined)
+    _buy_ones(tree, purse, reads, others, determined)
     plan, target = tree.plan, tree.target
     if plan.values and reads.values is not None:
         _buy_values(tree, purse, reads.values)
@@ -161,14 +166,12 @@ def _grow(tree: Tree, purse: Purse, reads: Reads, others: Sequence[TreePlan], de
     return tree
 
 
-def _buy_ones(
-    tree: Tree, purse: Purse, read: ReadCounts, others: Sequence[TreePlan], determined: Sequence[Pair]
-) -> None:
+def _buy_ones(tree: Tree, purse: Purse, reads: Reads, others: Sequence[TreePlan], determined: Sequence[Pair]) -> None:
     bins, by = tree.binnings, {y: x for x, y in determined}
     sets = tuple((by[i], i) if i in by else (i,) for i in range(len(bins)))
     singles = Tables(merges=tuple(np.arange(b.size) for b in bins), sets=sets)
     before = without_spikes(tree, sets)
-    found, name = run_tables(singles, tree.plan.ones, purse, read, tree.plan.name, before)
+    found, name = run_tables(singles, tree.plan.ones, purse, reads.counts, tree.plan.name, before)
     plan = tree.plan = begun_by([tree.plan, *others], name, purse.spent)
     if purse.neighbours is Neighbours.REPLACE:
         tree.rows = max(1.0, purse.rows)  # public
@@ -181,12 +184,14 @@ def _buy_ones(
         counts = np.bincount(tree.functions[x, y], weights=tree.counts[x], minlength=bins[y].size)
         tree.counts[y] = np.asarray(counts, dtype=np.float64)
     find_complete(tree, purse, by)
+    tree.stages.append(("one-way tables", len(bins), plan.ones))
+    if plan.nulls and reads.nulls is not None:
+        buy_null_counts(tree, purse, reads.nulls, by)
     tree.shares = [tree.estimate(i, c, found.deviation) for i, c in enumerate(tree.counts)]
     least = _least_share(tree, purse)
     tree.merges = [tree.merge(i, least) for i in range(len(bins))]
     for x, y in reversed(determined):
         tree.merges[x] = split_merge(tree.merges[x], tree.merges[y][tree.functions[x, y]])
-    tree.stages.append(("one-way tables", len(bins), plan.ones))
     if determined:
         refit(tree)
 
