@@ -12,7 +12,16 @@ Assumes:      at most u rows of each unit, which depend on that unit's rows alon
 Proof sketch: a row more moves a N by a, and b L(c) by 0 or b, so b L(c) - a N by -a or b - a; and a N - b E(c) alike.
               The greatest of numbers that move by at most M moves by at most M: greatest(a, b - a) for each of u rows.
               Scores of candidates on either side of the row move either way, so they are not monotone.
-Utility:      where candidates lie about a noise apart, 2 greatest(a, b - a) u / (b epsilon) rows, the choice is off by
+Utility:      whatever the rows, never farther off than a draw of the exponential mechanism among the same candidates at
+              the same epsilon: for every t being off by t or more is no likelier. Let p_r = exp(-rate d_r), where d_r
+              is how much less than the best score r's is. With noise of the density rate exp(-rate x) the sum of r is
+              at best - ln(u) / rate with density p_r du, 0 < u <= 1, each other one below it with chance 1 - p_s u:
+              P(r) = p_r int_0^1 prod_(s != r) (1 - p_s u) du. So P(r) / p_r, which for the draw is the same for all r,
+              grows with p_r (the product of all, less one factor 1 - p_r u): it falls with d_r, and a law whose ratio
+              to another one falls with d is the nearer one. Scores are whole numbers, so that noise decides by its
+              whole part (our geometric law), then by its rest, which is independent of it and alike for all (our random
+              order). A candidate far behind one that all others are far behind has half the draw's chance.
+              Where candidates lie about a noise apart, 2 greatest(a, b - a) u / (b epsilon) rows, the choice is off by
               .85 to .9 of what a draw among all values is (docs/benchmarks.md): who knows how dense rows are near the
               quantile knows a good distance. Where candidates are farther apart, their distance is the error.
 Source:       scores of candidates: Smith, STOC 2011; the choice: ``noisy_maximum``. The integers are ours.

@@ -53,6 +53,8 @@ QUANTILES: tuple[Mutant, ...] = (
     Mutant("candidates: groups of a unit do not count", _STEP_TASK, "self.rows.shared * (2 if", "(2 if", _T_STEP_TASK),
     Mutant("candidates: the step is not of its identity", _STEP_TASK, "keys, str(rows.step)]", "keys]", _T_IDENTITIES),
     Mutant("candidates: rows without a value are the least", _STEP_TASK, "if place is not None and 0 <= group", "place = place or 0\n            if 0 <= group", _T_STEP_TASK),
+    Mutant("candidates: what was drawn before is paid for again", "duckdp/compiler/quantile_methods.py", "Choice(plan=flip, older=(drawn,), why", "Choice(plan=flip, why", _T_STEP_TASK),
+    Mutant("candidates: round numbers are flipped as others are", "duckdp/compiler/quantile_methods.py", "return few and not ValueGrid(", "return few or not ValueGrid(", _T_STEP_TASK),
     Mutant("histogram: intervals end at the nearest whole number", "duckdp/functions/distributions.py", "high=math.ceil(noisy + (steps", "high=math.floor(noisy + (steps", ("tests/test_distributions.py",)),
     Mutant("intervals: more for counts than is left", _TASK, "return Fraction(self.epsilon_nano // 4, NANO)", "return Fraction(self.epsilon_nano // 2, NANO)", _T),
     Mutant("intervals: two draws of a part for one", _INTERVALS, "return 1 if quantiles == 1 else 2", "return 1", _T),
