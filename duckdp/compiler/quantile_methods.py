@@ -10,8 +10,8 @@ They are means of distances, in rows, between the rank that is wanted and the on
 of a question nobody can rely: it is far larger where values leave a gap. "auto" takes the least of the first two; the
 third is above the first at every epsilon (4 to 25 times at epsilon 1 to 0.1), so it is taken only by name. A step that
 the caller names has a way of its own (quantile_steps). In place of a draw "auto" takes it, with a step of 1, for one
-quantile of few whole numbers without an interval: it is off by no more, whatever the rows, and by half as much where
-each number has many more rows than the noise (mechanisms/candidate_quantiles).
+quantile of few whole numbers without an interval: it is off by no more, whatever the rows, and by half as much or less
+where each number has more rows than the noise (mechanisms/candidate_quantiles).
 """
 
 from __future__ import annotations

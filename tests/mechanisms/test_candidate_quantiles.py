@@ -10,6 +10,7 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from duckdp.mechanisms import candidate_quantiles
 from duckdp.mechanisms.candidate_quantiles import CandidateQuantile
@@ -57,6 +58,21 @@ def test_the_choice_is_of_those_scores_at_that_sensitivity(monkeypatch: pytest.M
     assert seen == [(of.scores({1: 4, 4: 9}), Fraction(1, 3), 12, False)]
 
 
+def test_who_has_the_rank_deep_inside_is_chosen_the_more_often() -> None:
+    """Its neighbours, of 20 rows each, are 10 off: cut at 0, a score would leave it half of that before them."""
+    of = made(Fraction(1, 2), epsilon=Fraction(1, 5), size=5)
+    counts = {2 * c + 1: 20 for c in range(5)}
+    assert of.scores(counts) == [-60, -20, 20, -20, -60]
+    chosen = [of.choose(counts) for _ in range(400)]
+    rate = float(of.epsilon / (2 * of.linf))
+    told = float(law([80, 40, 0, 40, 80], rate)[2])
+    cut = float(law([60, 20, 0, 20, 60], rate)[2])
+    assert told > 0.97
+    assert cut < 0.9
+    assert stats.binom.cdf(chosen.count(2), 400, told) > 1e-8
+    assert stats.binom.cdf(round(400 * cut), 400, told) < 1e-8  # the broken twin
+
+
 def test_scores_are_how_far_the_ranks_of_a_candidate_are_off() -> None:
     rng = random.Random(5)
     for _ in range(200):
@@ -66,7 +82,7 @@ def test_scores_are_how_far_the_ranks_of_a_candidate_are_off() -> None:
             aim = quantile * len(values)
             for c, score in enumerate(made(quantile, size=size).scores(Counter(values))):
                 below, upto = sum(v < 2 * c + 1 for v in values), sum(v <= 2 * c + 1 for v in values)
-                assert score == -quantile.denominator * max(0, below - aim, aim - upto)
+                assert score == -quantile.denominator * max(below - aim, aim - upto)
 
 
 def test_what_is_chosen_is_within_its_bound() -> None:
