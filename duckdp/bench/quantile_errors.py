@@ -75,7 +75,7 @@ def tied(rows: int, seed: int = 0) -> Floats:
 
 
 def ages(rows: int, seed: int = 0) -> Floats:
-    """Whole years of people."""
+    """Ages of made-up people, in whole years."""
     return np.clip(np.round(np.random.default_rng((4, seed)).normal(45, 18, rows)), 0, 110)
 
 

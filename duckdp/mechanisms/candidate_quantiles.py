@@ -11,8 +11,8 @@ Privacy:      epsilon, pure: a unit's at most u rows come or go. REPLACE takes o
 Assumes:      at most u rows of each unit, which depend on that unit's rows alone. Candidates are public.
 Proof sketch: a row more moves a N by a, and b L(c) by 0 or b, so b L(c) - a N by -a or b - a; and a N - b E(c) alike.
               The greatest of numbers that move by at most M moves by at most M: greatest(a, b - a) for each of u rows.
-              Scores of candidates on either side of the row move either way, so they are not monotone. (Cut at 0, where T
-              is among a candidate's ranks, scores would move by as much, and tell less.)
+              Scores of candidates on either side of the row move either way, so they are not monotone. (Cut at 0, where
+              T is among a candidate's ranks, scores would move by as much, and tell less.)
 Utility:      whatever the rows, never farther off than a draw of the exponential mechanism among the same candidates at
               the same epsilon: for every t being off by t or more is no likelier. Let p_r = exp(-rate d_r), where d_r
               is how much less than the best score r's is. With noise of the density rate exp(-rate x) the sum of r is
@@ -21,8 +21,8 @@ Utility:      whatever the rows, never farther off than a draw of the exponentia
               grows with p_r (the product of all, less one factor 1 - p_r u): it falls with d_r, and a law whose ratio
               to another one falls with d is the nearer one. Scores are whole numbers, so that noise decides by its
               whole part (our geometric law), then by its rest, which is independent of it and alike for all (our random
-              order). That is of scores cut at 0, as the draw has them. Not cut, a candidate that has the quantile's rank
-              is higher and the others are as they were: with the same noise it wins wherever it did, and elsewhere.
+              order). That is of scores cut at 0, as the draw has them. Not cut, a candidate that has the quantile's
+              rank is higher and the others are as they were: with the same noise it wins wherever it did, and more.
               Where candidates lie about a noise apart, 2 greatest(a, b - a) u / (b epsilon) rows, the choice is off by
               .85 to .9 of what a draw among all values is (docs/benchmarks.md): who knows how dense rows are near the
               quantile knows a good distance. Where candidates are farther apart, their distance is the error.
