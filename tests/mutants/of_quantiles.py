@@ -23,6 +23,7 @@ _T_IDENTITIES = ("tests/privacy/test_identities.py",)
 QUANTILES: tuple[Mutant, ...] = (
     Mutant("quantiles: every aim at the median's rate", _MECHANISM, "(2 * max(self.a, self.b - self.a) * self.unit)", "(self.b * self.unit)", _T_LAW),
     Mutant("quantiles: one side's change of a weight", _MECHANISM, "(2 * max(self.a, self.b - self.a) * self.unit)", "(max(self.a, self.b - self.a) * self.unit)", _T_LAW),
+    Mutant("quantiles: how deep a rank is counts twice", _MECHANISM, "// self.weight(-distance)", "// self.weight(-2 * distance)", _T_LAW),
     Mutant("quantiles: rows of a unit do not count", _MECHANISM, "max(self.a, self.b - self.a) * self.unit)", "max(self.a, self.b - self.a))", _T_LAW),
     Mutant("quantiles: every level for the whole epsilon", _TASK, "int(total * r / sum(roots) * (1 - 1e-12))", "int(total * (1 - 1e-12))", _T),
     Mutant("quantiles: replaced units lose half", _TASK, "(2 if self.neighbours is Neighbours.REPLACE else 1)", "1", _T),
