@@ -73,9 +73,9 @@ NO_NUMBER = re.compile(r"\bnan\b", re.IGNORECASE)
 STREAMS = {"dp_sparse_ask", "dp_pmw_answer", "dp_smooth_answer", "dp_smooth_answers"}
 
 
-def _rows(table: str) -> list[tuple[int, float, float, str, str, str, str, int]]:
+def _rows(table: str) -> list[tuple[Any, ...]]:
     """(person, x, y, sex, start, town, note, n)."""
-    rng, rows = random.Random(2), []
+    rng, rows = random.Random(2), list[tuple[Any, ...]]()
     for i in range(0 if table == "none" else ROWS):
         x = 4.0 if table == "ties" else round(rng.uniform(0, 10), 2)
         y = 4.0 if table == "ties" else round(rng.uniform(0, 10), 2)

@@ -233,6 +233,7 @@ def test_what_was_drawn_before_stays_free(
 def test_what_a_tree_told_of_parts_is_read_as_such() -> None:
     choice = plan("age", (0.5,), parts_only=True)
     tree, rows = choice.older[0], [(0, leaf, 900) for leaf in range(40, 44)]
+    assert isinstance(tree, TreeQuantilesTask)
     payload = tree.release(rows)
     assert choice.read(payload) == tree.read(payload)
     assert 38 < (choice.read(payload)[0][0].value or 0) < 46
