@@ -32,6 +32,7 @@ ANSWERED = (
     "dp_quantiles('{t}', 'x', [0.5, 0.9], epsilon := 1, predicate := 'y > 1', method := 'tree')",
     "dp_quantiles('{t}', 'x', [0.3], epsilon := 1, method := 'smooth', intervals := false)",
     "dp_quantiles('{t}', 'x', [0.3], epsilon := 1, step := 0.5, intervals := false, groups := 'sex')",
+    "dp_quantiles('{t}', 'n', [0.3], epsilon := 1, intervals := false, groups := 'sex')",
     "dp_sample_aggregate('{t}', 'kurtosis(x)', epsilon := 1, blocks := 10000, low := 0, high := 9, method := 'mean')",
     "dp_sample_aggregate('{t}', 'corr(x, y)', epsilon := 1, blocks := 10000, method := 'median')",
     "dp_sample_aggregate('{t}', 'mode(x)', epsilon := 1, blocks := 300, method := 'center')",
@@ -72,21 +73,21 @@ NO_NUMBER = re.compile(r"\bnan\b", re.IGNORECASE)
 STREAMS = {"dp_sparse_ask", "dp_pmw_answer", "dp_smooth_answer", "dp_smooth_answers"}
 
 
-def _rows(table: str) -> list[tuple[int, float, float, str, str, str, str]]:
-    """(person, x, y, sex, start, town, note)."""
-    rng, rows = random.Random(2), []
+def _rows(table: str) -> list[tuple[Any, ...]]:
+    """(person, x, y, sex, start, town, note, n)."""
+    rng, rows = random.Random(2), list[tuple[Any, ...]]()
     for i in range(0 if table == "none" else ROWS):
         x = 4.0 if table == "ties" else round(rng.uniform(0, 10), 2)
         y = 4.0 if table == "ties" else round(rng.uniform(0, 10), 2)
         names = ("a", "a", "d", "n") if table == "ties" else (*(rng.choice(s) for s in ("ab", "abd", "abd", "nm")),)
-        rows.append((1 if table == "alone" else i // 2, x, y, *names))
+        rows.append((1 if table == "alone" else i // 2, x, y, *names, int(x)))
     return rows
 
 
 @pytest.fixture(scope="module")
 def curator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator]:
-    kinds = (pa.int64(), pa.float64(), pa.float64(), *[pa.string()] * 4)
-    names = ("person", "x", "y", "sex", "start", "town", "note")
+    kinds = (pa.int64(), pa.float64(), pa.float64(), *[pa.string()] * 4, pa.int64())
+    names = ("person", "x", "y", "sex", "start", "town", "note", "n")
     frames: dict[str, Any] = {}
     for table in TABLES:
         rows = _rows(table)
@@ -102,7 +103,7 @@ def curator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator
                 max_groups=2,
                 row_cap=1000,
                 expected_rows=ROWS,
-                bounds={"x": (0, 10), "y": (0, 10)},
+                bounds={"x": (0, 10), "y": (0, 10), "n": (0, 10)},
                 domains={"sex": ["a", "b", "c"], "start": towns, "town": towns},
                 columns=["note"],
             )
@@ -238,6 +239,18 @@ REFUSED = (
     ("dp_mst_cost('wide', 'e', 'f', 'a', epsilon := 1)", "P107"),
     ("dp_kmeans('plain', ['x', 'y'], k := 100000, epsilon := 1)", "P107: k="),
     ("dp_quantiles('wide', 'a', [0.5], groups := 'b, c', epsilon := 1)", "P107"),
+    ("dp_quantiles('wide', 'a', [0.5], groups := 'b, c', epsilon := 1, intervals := false)", "more than 2,000"),
+    ("dp_top_k('wide', 'a, b, c', 2, epsilon := 1)", "P107: k=2: looks at 2,000,000,000 counts"),
+    ("dp_covariance('wide', 'a', 'b', groups := 'c, d', epsilon := 1)", "more than 200,000"),
+    ("dp_linear_regression('wide', 'a', ['b'], groups := 'c, d', epsilon := 1)", "more than 200,000"),
+    ("dp_histogram('wide', 'a', bins := 100, groups := 'c, d', epsilon := 1)", "more than 1,000,000"),
+    ("dp_cdf('wide', 'a', bins := 10, groups := 'c, d', epsilon := 1)", "more than 1,000,000"),
+    ("dp_count_variance('wide', groups := 'e', epsilon := 1)", "has no declared domain (e)"),
+    ("dp_query('SELECT a, b, c, count(*) FROM wide GROUP BY a, b, c', epsilon := 1)", "Q403"),
+    ("dp_smooth_summary('wide', ['a', 'b', 'c', 'd'], degree := 200, name := 'q', epsilon := 1)", "P107: degree=200"),
+    ("dp_smooth_summary('wide', ['b'], degree := 4, per := 'e', name := 'q', epsilon := 1)", "P107: per='e'"),
+    ("dp_sparse_open('wide', 3, epsilon := 1, hits := 1000000000)", "P107: hits=1000000000"),
+    ("dp_synthesize('wide', epsilon := 1, rows := 10000000000)", "P107: rows=10000000000"),
     ("dp_median_smooth('wide', 'a', groups := 'b, c, d', epsilon := 1)", "P107"),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,14 @@ import pyarrow as pa
 import pytest
 
 import duckdp
-from duckdp.compiler import quantile_steps
+from duckdp.compiler import quantile_methods, quantile_steps
+from duckdp.compiler.quantile_levels import QuantilesTask
+from duckdp.compiler.quantile_methods import Choice, choose
 from duckdp.compiler.quantile_steps import StepQuantileTask, StepRows
-from duckdp.core.types import NANO
+from duckdp.compiler.quantile_tree import TreeQuantilesTask
+from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import ParameterError
+from duckdp.functions.public_groups import read_public_keys
 from duckdp.mechanisms.candidate_quantiles import CandidateQuantile
 from tests.gate import clinic, load
 from tests.privacy.draws import KEYED, REPLACE, ROWS
@@ -161,3 +166,74 @@ def test_groups_have_candidates_within_bounds() -> None:
         patch.setattr(quantile_steps, "MOST_OF_ALL", 40)
         with pytest.raises(ParameterError, match="too many"):
             step_quantile(KEYED, keys="sex, smoker")
+
+
+def plan(name: str, quantiles: tuple[float, ...], table: Any = KEYED, keys: str | None = None, **more: Any) -> Choice:
+    given = {"epsilon_nano": NANO, "neighbours": Neighbours.ADD_REMOVE, "intervals": False, "method": "auto", **more}
+    return choose(table, name, quantiles, None, read_public_keys(keys, table), **given)
+
+
+def test_few_whole_numbers_are_flipped_and_nothing_else_is() -> None:
+    flipped = plan("age", (0.3,))
+    assert isinstance(flipped.plan, StepQuantileTask)
+    assert flipped.plan.canonical == step_quantile(KEYED, "age", (0.3,), step=1).canonical  # whoever says the step
+    assert "by no more than where one is drawn" in flipped.why
+    for name, quantiles, more in (
+        ("cost", (0.3,), {}),  # fractions
+        ("age", (0.3, 0.5), {}),
+        ("age", (0,), {}),
+        ("age", (1,), {}),
+        ("age", (0.3,), {"intervals": True}),
+        ("age", (0.3,), {"method": "exponential"}),
+    ):
+        assert not isinstance(plan(name, quantiles, **more).plan, StepQuantileTask), (name, quantiles, more)
+    parts = plan("age", (0.3,), parts_only=True)  # whose counts add up
+    assert isinstance(parts.plan, StepQuantileTask)
+    assert isinstance(parts.older[0], TreeQuantilesTask)
+
+
+@pytest.mark.parametrize(
+    ("upper", "flips"), [(1, False), (12, True), (110, True), (4000, True), (10_000, False), (110.5, False)]
+)
+def test_many_whole_numbers_are_drawn(upper: float, flips: bool) -> None:
+    """Where round ones count more than others, they still do; two values are counted; bounds are whole numbers."""
+    columns = tuple(replace(c, lower=0, upper=upper) if c.name == "age" else c for c in KEYED.columns)
+    chosen = plan("age", (0.3,), replace(KEYED, columns=columns)).plan
+    assert isinstance(chosen, StepQuantileTask) is flips
+    if flips:
+        assert chosen.mechanism_of_a_group.candidates == upper + 1  # type: ignore[union-attr]
+
+
+def test_groups_share_the_numbers_that_are_flipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(plan("age", (0.3,), keys="sex, smoker").plan, StepQuantileTask)
+    monkeypatch.setattr(quantile_methods, "MOST_FLIPPED", 300)
+    assert isinstance(plan("age", (0.3,)).plan, StepQuantileTask)
+    assert isinstance(plan("age", (0.3,), keys="sex, smoker").plan, QuantilesTask)
+
+
+@pytest.mark.parametrize("method", ["exponential", "auto"])
+def test_what_was_drawn_before_stays_free(
+    curator: duckdp.Curator, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana = curator.session("ana")
+    with monkeypatch.context() as patch:
+        patch.setattr(quantile_methods, "MOST_FLIPPED", 0)
+        before = ana.quantiles("t", "age", [0.3], epsilon=50, intervals=False, method=method)
+    again = ana.quantiles("t", "age", [0.3], epsilon=50, intervals=False)
+    assert again.rows() == before.rows()
+    assert "stored release" in again.source
+    new = ana.quantiles("t", "age", [0.3], epsilon=49, intervals=False)
+    assert new.names == before.names
+    assert [c.type for c in new.columns] == [c.type for c in before.columns]
+    assert abs(new["value"][0] - 27) <= 2
+    said = ana.quantiles("t", "age", [0.3], epsilon=49, intervals=False, step=1)
+    assert "stored release" in said.source
+
+
+def test_what_a_tree_told_of_parts_is_read_as_such() -> None:
+    choice = plan("age", (0.5,), parts_only=True)
+    tree, rows = choice.older[0], [(0, leaf, 900) for leaf in range(40, 44)]
+    assert isinstance(tree, TreeQuantilesTask)
+    payload = tree.release(rows)
+    assert choice.read(payload) == tree.read(payload)
+    assert 38 < (choice.read(payload)[0][0].value or 0) < 46

@@ -33,8 +33,9 @@ from duckdp.compiler.grouping import read_keys
 from duckdp.compiler.order_rows import WantedPart, sort_windows
 from duckdp.compiler.quantile import plan_quantile
 from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
+from duckdp.compiler.quantile_methods import choose
 from duckdp.compiler.quantile_rows import FINEST
-from duckdp.compiler.quantile_steps import plan_step_quantile
+from duckdp.compiler.quantile_steps import StepQuantileTask, plan_step_quantile
 from duckdp.compiler.quantile_tree import TreeQuantilesTask, plan_tree
 from duckdp.core.reads import PrivateQuery, Read
 from duckdp.core.task import Stages
@@ -73,31 +74,44 @@ def tied(rows: int, seed: int = 0) -> Floats:
     return np.where(rng.random(rows) < 0.33, 0.0, np.round(incomes(rows, seed) / 1000) * 1000)
 
 
+def ages(rows: int, seed: int = 0) -> Floats:
+    """Ages of made-up people, in whole years."""
+    return np.clip(np.round(np.random.default_rng((4, seed)).normal(45, 18, rows)), 0, 110)
+
+
+def minutes(rows: int, seed: int = 0) -> Floats:
+    """Whole minutes of a day that something took."""
+    return np.clip(np.floor(np.random.default_rng((5, seed)).lognormal(5, 0.8, rows)), 0, 1440)
+
+
+WHOLE: dict[str, tuple[Callable[[int, int], Floats], int]] = {"ages": (ages, 110), "minutes": (minutes, 1440)}
 DATA: dict[str, Callable[[int, int], Floats]] = {"incomes": incomes, "two heaps": heaps, "tied": tied}
 
 
-def declared(rows: int) -> Table:
+def declared(rows: int, upper: float = UPPER, kind: str = "DOUBLE") -> Table:
     """The made-up table as its owner declares it."""
-    found = kind_of("DOUBLE")
+    found, fractions = kind_of(kind), kind_of("DOUBLE")
     assert found is not None
-    x = Column(name="x", source="x", type="DOUBLE", kind=found[0], integral=found[1], lower=0.0, upper=UPPER)
-    g = Column(name="g", source="g", type="DOUBLE", kind=found[0], integral=True, domain=tuple(range(GROUPS)))
+    assert fractions is not None
+    x = Column(name="x", source="x", type=kind, kind=found[0], integral=found[1], lower=0.0, upper=upper)
+    g = Column(name="g", source="g", type="DOUBLE", kind=fractions[0], integral=True, domain=tuple(range(GROUPS)))
     return Table(name="t", relation=("memory", "main", "t"), columns=(x, g), row_cap=2 * rows, expected_rows=rows)
 
 
 class World:
-    """One made-up table in DuckDB, and its values in order."""
+    """One made-up table in DuckDB, and its values in order; of whole numbers, where the largest is given."""
 
-    def __init__(self, values: Floats) -> None:
+    def __init__(self, values: Floats, largest: int | None = None) -> None:
         self.values, self.con = np.sort(values), duckdb.connect()
+        self.upper, self.candidates = (UPPER, CANDIDATES) if largest is None else (float(largest), largest)
         self.con.register("given", _frame(values))
         self.con.execute("CREATE TABLE t AS SELECT x FROM given")
         self.con.unregister("given")
-        self.table = declared(len(values))
+        self.table = declared(len(values)) if largest is None else declared(len(values), largest, "BIGINT")
 
     def rows_off(self, value: float, share: float) -> float:
         """How far a value's ranks are from the one that is wanted; values are told to one step of ours."""
-        wanted, step = share * len(self.values), UPPER / FINEST
+        wanted, step = share * len(self.values), self.upper / FINEST
         low = int(np.searchsorted(self.values, value - step, "left"))
         high = int(np.searchsorted(self.values, value + step, "right"))
         return max(0.0, wanted - high, low - wanted)
@@ -154,6 +168,15 @@ def by_step(world: World, epsilon: float, draws: int) -> list[float]:
     return [float(task.read(task.release(rows))[0][0].value or 0) for _ in range(draws)]
 
 
+def default(world: World, epsilon: float, draws: int) -> list[float]:
+    """Medians as dp_quantiles releases them without an interval, where it chooses among few whole numbers."""
+    given = {"epsilon_nano": round(epsilon * NANO), "neighbours": Neighbours.ADD_REMOVE}
+    plan = choose(world.table, "x", [0.5], None, (), intervals=False, method="auto", **given).plan  # type: ignore[arg-type]
+    assert isinstance(plan, StepQuantileTask)
+    rows = world.read(plan.query(7))
+    return [float(plan.read(plan.release(rows))[0][0].value or 0) for _ in range(draws)]
+
+
 def smooth(world: World, epsilon: float, draws: int) -> list[float]:
     """Medians as dp_median_smooth releases them."""
     given = {"epsilon_nano": round(epsilon * NANO), "delta_atto": 0, "neighbours": Neighbours.ADD_REMOVE}
@@ -167,7 +190,7 @@ def opendp(world: World, epsilon: float, draws: int) -> list[float]:
     from opendp import prelude as dp
 
     dp.enable_features("contrib")
-    candidates = list(np.linspace(0, UPPER, CANDIDATES + 1))
+    candidates = list(np.linspace(0, world.upper, world.candidates + 1))
     domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
     score = dp.t.make_quantile_score_candidates(domain, dp.symmetric_distance(), candidates, 0.5)
     change = score.map(1)
@@ -237,6 +260,27 @@ def errors(sizes: Sequence[int], epsilons: Sequence[float], draws: int = DRAWS) 
                 shown = [f"{error:,.1f}" for error in mean.values()]
                 rows.append([name, f"{size:,}", f"{epsilon:g}", *shown, "" if holds else "MISSED"])
     return Grid(title="Median: mean error of the rank, rows", head=("data", "rows", "epsilon", *WAYS, ""), rows=rows)
+
+
+def whole_errors(sizes: Sequence[int], epsilons: Sequence[float], draws: int = DRAWS) -> Grid:
+    """Mean errors of medians of few whole numbers, in rows: as released, as drawn before, and OpenDP's among all."""
+    rows, ways = [], {"ours": default, "drawn": ours, "OpenDP": opendp}
+    for name, (make, largest) in WHOLE.items():
+        for size in sizes:
+            worlds = [World(make(size, seed), largest) for seed in range(TABLES if size <= MANY else 1)]
+            for epsilon in epsilons:
+                mean = {
+                    way: float(np.mean([w.rows_off(v, 0.5) for w in worlds for v in released(w, epsilon, draws)]))
+                    for way, released in ways.items()
+                }
+                holds = mean["ours"] <= MOST_WORSE * min(mean.values()) + 1
+                shown = [f"{error:,.1f}" for error in mean.values()]
+                rows.append([name, f"{size:,}", f"{epsilon:g}", *shown, "" if holds else "MISSED"])
+    return Grid(
+        title="Median of whole numbers: mean error of the rank, rows",
+        head=("data", "rows", "epsilon", *ways, ""),
+        rows=rows,
+    )
 
 
 def together(size: int, epsilons: Sequence[float], runs: int = 10) -> Grid:
@@ -318,7 +362,9 @@ def main(argv: Sequence[str]) -> int:
     asked = parser.parse_args(list(argv))
     sys.stdout.write(f"duckdp bench quantiles: {machine()}\n")
     most, runs = min(max(asked.rows), 100_000), max(1, asked.draws // 4)
-    grids = [errors(asked.rows, EPSILONS, asked.draws), together(most, EPSILONS, runs)]
+    few = [size for size in asked.rows if size <= most]
+    grids = [errors(asked.rows, EPSILONS, asked.draws), whole_errors(few, EPSILONS, asked.draws)]
+    grids.append(together(most, EPSILONS, runs))
     for grid in grids:
         sys.stdout.write(f"\n{show_grid(grid, markdown=asked.markdown)}\n")
     report = times(max(asked.rows), asked.repeat)

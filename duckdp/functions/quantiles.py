@@ -12,14 +12,13 @@ from duckdp.compiler.describe import pretty
 from duckdp.compiler.notes import bounding_note, drops_rows
 from duckdp.compiler.quantile_methods import Choice, SmoothOne, choose
 from duckdp.compiler.quantile_rows import read_quantiles
-from duckdp.compiler.quantile_tree import TreeQuantilesTask
 from duckdp.compiler.query import Key
 from duckdp.core.types import parse_epsilon
 from duckdp.functions.kinds import CHOICE, ColumnName, Epsilon, Flag, Fresh, Keys, Number, Numbers, Predicate, TableName
 from duckdp.functions.planned import Planned, predicate_text, read_where, with_errors
 from duckdp.functions.public_groups import grouping_text, key_columns, read_public_keys
 from duckdp.functions.spec import Explained, argument, dp_function, option
-from duckdp.result import Estimate, Result, ResultColumn
+from duckdp.result import Result, ResultColumn
 
 if TYPE_CHECKING:
     from duckdp.desk.desk import Desk
@@ -62,7 +61,7 @@ class Quantiles(Explained):
             done = desk.perform(
                 done_by, table=task.table, statement=text, fresh=self.fresh, nonce=nonce, before=choice.older
             )
-            found = [estimate for group in self._read(choice, done.payload) for estimate in group]
+            found = [estimate for group in choice.read(done.payload) for estimate in group]
             cells: list[list[Any]] = [[group[i] for group in groups for _ in asked] for i in range(len(keys))]
             columns = [
                 ResultColumn(name=n, type=t, values=v)
@@ -110,13 +109,6 @@ class Quantiles(Explained):
             step=self.step,
             parts_only=desk.parts_only,
         )
-
-    @staticmethod
-    def _read(choice: Choice, payload: str) -> list[list[Estimate]]:
-        """By the plan, or by one of the older ones that the payload is of."""
-        if isinstance(choice.plan, TreeQuantilesTask) and '"cells"' in payload:
-            return choice.older[0].read(payload)
-        return choice.plan.read(payload)
 
 
 _TAKEN = ("quantile", "value", "standard_error", "low", "high", "note")  # names of the columns beside the keys

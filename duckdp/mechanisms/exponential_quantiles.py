@@ -4,10 +4,11 @@ Values are cells 0 .. cells - 1 of a public grid. A cell with m rows holds them 
 its ``2^BITS`` (rev turns the bits of a number round), so a row more is a place more, and places are never shared. A
 **part** is a range of places between two cuts that are public. On a part with n rows a quantile aims at the rank T =
 n a / b, or for the least and the largest value, where a = 0 or a = b, least(s, n / 2) rows from that end. One of these
-is drawn with a chance proportional to measure exp(-rate min(d, D)), the measure public (``cell_measure``):
+is drawn with a chance proportional to measure exp(-rate d), d within -D and D, the measure public (``cell_measure``):
 
     a cut c between places, for quantiles to follow      d = |T - rows of the part below c|
-    a cell c, where none follows                         d = how far T is from the ranks that c's rows have
+    a cell c, where none follows                         d = how far T is from the ranks that c's rows have; where it
+                                                             is one of them, less than 0: how deep it is among them
     rate = b epsilon / (2 greatest(a, b - a) u)          u rows of a unit; REPLACE: epsilon / 2
 
 The middle one of the quantiles is drawn first, on all rows, with epsilon_1; then those in the middle of what is left on
@@ -17,8 +18,8 @@ Privacy:      the sum of the levels' epsilons, pure. So log2(m + 1) levels pay f
 Assumes:      at most u rows of each unit, which depend on that unit's rows alone.
 Proof sketch: 1. A row more at a place x of a part: T moves up by a / b (at the ends: by 0, 1/2 or 1), and the rows
               below c by 1 if x < c, else by 0. So |T - below| moves by at most greatest(a, b - a) / b =: M (at the
-              ends: 1); and so does the distance of T from an interval of ranks whose ends move like that; min(., D) of
-              it no more. v rows more: by at most v M.
+              ends: 1); and so do L - T and T - U, where c's rows have the ranks L to U, each of which moves like that,
+              and so does the larger one, which is d. Cut at -D and D it moves by no more. v rows more: by v M at most.
               2. Hence a logarithm of a weight, of which the measure is a constant factor, lies within rate v M on
               either side of where it was, and so does that of their sum: log-chances move by at most 2 rate v M =
               epsilon v / u.
@@ -26,13 +27,16 @@ Proof sketch: 1. A row more at a place x of a part: T moves up by a / b (at the 
               share no place, so a unit has v_1 + v_2 + ... <= u rows in them: the level costs at most epsilon, and
               levels compose. (That rows have places is a map of multisets under which a row more is a place more.)
               4. REPLACE takes one unit away and adds another one.
-Utility:      some candidate has d = 0 (a cut: d < 1), and none measures less than 1. So d > t has a chance of less
-              than (measure of all) exp(-rate t): :func:`rank_bound`. Where cells are many and no gap between values
-              outweighs all others, d is about geometric: 1 / rate on the average.
+Utility:      some candidate has d <= 0 (a cut: d < 1), and none measures less than 1. So d > t has a chance of less
+              than (measure of all) exp(-rate t): :func:`rank_bound`. (Were no d less than 0, a cell that has the rank
+              would weigh no more than at its ends, and each other one what it does: it would be drawn less often.)
+              Where cells are many and no gap between values outweighs all others, d is about geometric: 1 / rate on the
+              average.
 Numerics:     d b is an integer, and exp(-rate d) a product of integers near 2^256, one for each ten bits of it, rounded
-              down: relative errors below 2^-120 together (rate D < 90, so none is below 2^126). Sums are exact, and
-              one draw of 640 bits is scaled to them: a candidate of 2^90 has at least 2^-220 of the chance, so its
-              logarithm errs by less than 2^-430. The factor 1 - 2^-64 of the rate covers both for epsilon >= 2^-50.
+              down: relative errors below 2^-120 together (rate D < 90, so none is below 2^126; for d < 0 it is 2^512
+              over that of -d, which errs alike and is below 2^387). Sums are exact, and one draw of 640 bits is scaled
+              to them: of 2^90 candidates each has at least 2^-352 of the chance, so its logarithm errs by less than
+              2^-280. The factor 1 - 2^-64 of the rate covers both for epsilon >= 2^-50.
 Source:       McSherry, Talwar, FOCS 2007; quantiles by it: Smith, STOC 2011; the recursion: Kaplan, Schnapp, Stemmer,
               "Differentially private approximate quantiles", ICML 2022. The places that rows of equal values get, the
               constant under ADD_REMOVE and the proof are ours.
@@ -66,7 +70,7 @@ _CONTEXT = Context(prec=60, rounding=ROUND_FLOOR, Emin=-9999, Emax=9999)
 
 
 Segment = tuple[int, int]
-"""(first candidate, distance of it and of all up to the next segment's first, times b)."""
+"""(first candidate, distance of it and of all up to the next segment's first, times b; below 0 how deep)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +118,7 @@ class Weigher:
 
     Attributes:
         rate: for each unit of distance.
-        most: distances beyond it count as it.
+        most: distances beyond it, on either side of 0, count as it.
     """
 
     rate: Fraction
@@ -122,7 +126,9 @@ class Weigher:
     _tables: dict[tuple[int, int], int] = field(default_factory=dict, repr=False)
 
     def weight(self, distance: int) -> int:
-        """The weight of one distance, times b of the aim."""
+        """The weight of one distance, times b of the aim; below 0 the inverse of what it has above."""
+        if distance < 0:
+            return (1 << 2 * _SCALE) // self.weight(-distance)
         rest, found, place = min(distance, self.most), 1 << _SCALE, 0
         while rest:
             digit, rest = rest & ((1 << _DIGIT) - 1), rest >> _DIGIT
@@ -187,7 +193,7 @@ def cell_segments(part: Part, aim: Aim) -> tuple[list[Segment], int]:
     goal, runs = _goal(part, aim), _runs(part, first, last)
 
     def outside(low: int, high: int) -> int:
-        return max(0, goal - aim.b * _within(high, part), aim.b * _within(low, part) - goal)
+        return max(goal - aim.b * _within(high, part), aim.b * _within(low, part) - goal)
 
     rank = runs[0][1] if runs else part.below
     segments = [(first, outside(rank, rank))]

@@ -158,6 +158,24 @@ def counted_law(part: Part, aim: Aim, names: Callable[[int], int], *, cut: bool)
 
 
 @pytest.mark.parametrize("name", AIMS)
+def test_distances_are_those_of_ranks_and_below_0_among_them(name: str) -> None:
+    """From the values one by one; who has the rank deep inside weighs more than at its end."""
+    rng, aim, deep = random.Random(7), aim_of(name, cells=12), 0
+    for _ in range(60):
+        values = sorted(rng.choices(range(12), k=rng.randint(0, 40), weights=[rng.random() ** 3 for _ in range(12)]))
+        inward = min(Fraction(aim.inward), Fraction(len(values), 2))
+        goal = Fraction(aim.a * len(values), aim.b) + (inward if aim.a == 0 else -inward)
+        base = aim.weigher().weight(0)
+        for start, count, weight in law(part_of(values, high=12 * PLACES), aim, cut=False):
+            for cell in range(start, start + count):
+                below, upto = sum(v < cell for v in values), sum(v <= cell for v in values)
+                off = max(below - goal, goal - upto)
+                assert math.log(weight / base) == pytest.approx(-float(aim.rate * off), abs=1e-9)
+                deep += off < -1
+    assert deep > 5 or name in ("least", "largest")  # which aim near an end
+
+
+@pytest.mark.parametrize("name", AIMS)
 def test_cells_follow_the_law(name: str) -> None:
     values = [0] * 3 + [1] * 5 + [3] * 2 + [9] * 3
     part = part_of(values, high=12 * PLACES)

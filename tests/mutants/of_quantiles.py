@@ -23,6 +23,7 @@ _T_IDENTITIES = ("tests/privacy/test_identities.py",)
 QUANTILES: tuple[Mutant, ...] = (
     Mutant("quantiles: every aim at the median's rate", _MECHANISM, "(2 * max(self.a, self.b - self.a) * self.unit)", "(self.b * self.unit)", _T_LAW),
     Mutant("quantiles: one side's change of a weight", _MECHANISM, "(2 * max(self.a, self.b - self.a) * self.unit)", "(max(self.a, self.b - self.a) * self.unit)", _T_LAW),
+    Mutant("quantiles: how deep a rank is counts twice", _MECHANISM, "// self.weight(-distance)", "// self.weight(-2 * distance)", _T_LAW),
     Mutant("quantiles: rows of a unit do not count", _MECHANISM, "max(self.a, self.b - self.a) * self.unit)", "max(self.a, self.b - self.a))", _T_LAW),
     Mutant("quantiles: every level for the whole epsilon", _TASK, "int(total * r / sum(roots) * (1 - 1e-12))", "int(total * (1 - 1e-12))", _T),
     Mutant("quantiles: replaced units lose half", _TASK, "(2 if self.neighbours is Neighbours.REPLACE else 1)", "1", _T),
@@ -53,6 +54,8 @@ QUANTILES: tuple[Mutant, ...] = (
     Mutant("candidates: groups of a unit do not count", _STEP_TASK, "self.rows.shared * (2 if", "(2 if", _T_STEP_TASK),
     Mutant("candidates: the step is not of its identity", _STEP_TASK, "keys, str(rows.step)]", "keys]", _T_IDENTITIES),
     Mutant("candidates: rows without a value are the least", _STEP_TASK, "if place is not None and 0 <= group", "place = place or 0\n            if 0 <= group", _T_STEP_TASK),
+    Mutant("candidates: what was drawn before is paid for again", "duckdp/compiler/quantile_methods.py", "Choice(plan=flip, older=(drawn,), why", "Choice(plan=flip, why", _T_STEP_TASK),
+    Mutant("candidates: round numbers are flipped as others are", "duckdp/compiler/quantile_methods.py", "return few and not ValueGrid(", "return few or not ValueGrid(", _T_STEP_TASK),
     Mutant("histogram: intervals end at the nearest whole number", "duckdp/functions/distributions.py", "high=math.ceil(noisy + (steps", "high=math.floor(noisy + (steps", ("tests/test_distributions.py",)),
     Mutant("intervals: more for counts than is left", _TASK, "return Fraction(self.epsilon_nano // 4, NANO)", "return Fraction(self.epsilon_nano // 2, NANO)", _T),
     Mutant("intervals: two draws of a part for one", _INTERVALS, "return 1 if quantiles == 1 else 2", "return 1", _T),

@@ -109,6 +109,19 @@ def test_categories_add_up_to_all_rows(con, categories, degree):
     assert np.sum([mixed.of(v).sums for v in mixed.values], axis=0) == pytest.approx(whole, rel=1e-9, abs=1e-6)
 
 
+def test_grids_of_both_releases_may_differ(con):
+    """Categories on a grid twice as fine, in steps half as large, are the same figures: so are intervals."""
+    fill(con, 8)
+    mixed = exact(con, plan(8, degree=16))()
+    joint = mixed.joint
+    steps = {"moments": tuple(2 * m for m in joint.moments), "scales": tuple(2 * s for s in joint.scales)}
+    finer = dataclasses.replace(mixed, joint=dataclasses.replace(joint, bits=joint.bits + 1, **steps))
+    for category in (None, "a"):
+        for statistic in ("mean", "sum"):
+            one, other = (answer(m.of(category), "exp(-x / 20)", statistic=statistic) for m in (mixed, finer))
+            assert (other.low, other.high) == pytest.approx((one.low, one.high), rel=1e-6)
+
+
 @pytest.mark.parametrize("categories", [2, 5, 9])
 def test_both_are_better_than_separate_summaries(con, categories):
     """At one epsilon: a summary per category and one of all rows, half of it each; on bumps, waves, cubes."""

@@ -40,6 +40,8 @@ QUESTIONS = (
     "CASE WHEN s = 'b' THEN 3 ELSE -1 END - 2 * CASE WHEN k > 40 THEN 1 ELSE 0 END",
     "d < DATE '2020-07-01' AND s <> 'c'",
     "greatest(x, 50)",
+    "-2 * greatest(x, 50)",
+    "greatest(k, 40) - 3 * least(x, 50)",
 )
 
 
@@ -289,10 +291,20 @@ def test_each_question_is_answered_by_what_is_narrower(con):
 def test_what_is_null_or_not_finite_is_refused_as_without_counts(con):
     fill(con)
     summary = made(con, task := plan(("x", "s"), tab=ALL), [0] * task.read.nested.cells)
-    for text in ("CASE WHEN x < 30 THEN 1 END", "CASE WHEN x < 30 THEN 1 / (x - 20) ELSE 0 END"):
-        with pytest.raises(NumericalError) as error:
-            answer(summary, text)
-        assert error.value.code == "N102"
+    bounded_all_the_same = (
+        "nullif(x, 30) < 40",
+        "CASE s WHEN 'a' THEN 1 END",
+        "CASE WHEN s = 'a' THEN NULL ELSE 0 END",
+    )
+    none = ("CASE WHEN x < 30 THEN 1 END", "CASE WHEN x < 30 THEN 1 / (x - 20) ELSE 0 END", *bounded_all_the_same)
+    known = RangeKnown(summary, summary.ranges, "mean", 0.95)
+    for text in none:
+        bounds = known.bound(read_function(text, "t", task.columns))
+        assert (bounds is not None) is (text in bounded_all_the_same)  # so bounds alone do not tell
+        for asked in (answer, lambda of, f: answers(of, [f])):
+            with pytest.raises(NumericalError) as error:
+                asked(summary, text)
+            assert error.value.code == "N102"
 
 
 def test_no_mean_where_there_may_be_no_rows(con):

@@ -186,12 +186,15 @@ def chances(scores, rate):
 
 
 def test_choice_has_the_law_of_the_noisy_maximum():
-    scores, draws = [0, 6, 9, 10], 4000
-    wanted = np.array(chances(scores, 1 / 4))
+    scores, draws = [0, 3, 6, 9], 12_000
     found = np.bincount([choose_best(scores, epsilon=Fraction(1), linf=2) for _ in range(draws)], minlength=4)
-    off = np.abs(found - draws * wanted) / np.sqrt(draws * wanted * (1 - wanted))
-    assert off.max() < 7  # false alarm below 1e-10
-    assert np.abs(found - draws * np.array(chances(scores, 1 / 2))).max() > 6 * math.sqrt(draws / 4)
+
+    def misfit(factor):
+        wanted = draws * np.array(chances(scores, factor / 4))
+        return float(((found - wanted) ** 2 / wanted).sum())
+
+    assert misfit(1.0) < 45  # chi-square, 3 degrees: 1e-9
+    assert misfit(0.8) > 45 and misfit(1.25) > 45  # the twins' misfit is 300 and its deviation 35
 
 
 def test_choice_costs_epsilon_and_not_less():

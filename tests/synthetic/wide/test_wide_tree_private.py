@@ -78,16 +78,17 @@ def test_the_choice_has_bounded_range() -> None:
 
 
 def test_the_choice_has_its_law_and_draws_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores, epsilon, runs = [0, 30, 60], Fraction(1), 3000
-    wanted = np.exp(np.array(scores) / 32)
-    wanted *= runs / wanted.sum()
+    scores, epsilon, runs = [0, 40, 80], Fraction(1), 12_000
+    counts = np.bincount([choose_exponential(scores, epsilon=epsilon, linf=16) for _ in range(runs)], minlength=3)
 
-    def misfit(rate: Fraction) -> float:
-        counts = np.bincount([choose_exponential(scores, epsilon=rate, linf=16) for _ in range(runs)], minlength=3)
+    def misfit(factor: float) -> float:
+        wanted = np.exp(factor * np.array(scores) / 32)
+        wanted *= runs / wanted.sum()
         return float(((counts - wanted) ** 2 / wanted).sum())
 
-    assert misfit(epsilon) < 42  # chi-square, 2 degrees: 1e-9
-    assert misfit(epsilon * 3 / 2) > 42
+    assert misfit(1.0) < 42  # chi-square, 2 degrees: 1e-9
+    assert misfit(0.8) > 42  # the twins' misfit is 300 and its deviation 35
+    assert misfit(1.25) > 42
     calls = []
     monkeypatch.setattr(tree_select, "random_bits", lambda bits: calls.append(bits) or 0)
     for far in (0, 10**9, -(10**9)):
