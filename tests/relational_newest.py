@@ -1,7 +1,8 @@
 """Statements of the newest forms, for the oracles of tests/relational.py: what is written short.
 
-``DISTINCT ON``, series beside rows, INTERSECT and EXCEPT of units, subqueries that give one value of the unit's rows,
-names of SELECT in WHERE, combinations of keys that no row can have, different values of a short list.
+``DISTINCT ON``, pairs of a unit and a value, series beside rows, INTERSECT and EXCEPT of units, subqueries that give one
+value of the unit's rows, names of SELECT in WHERE, combinations of keys that no row can have, different values of a
+short list.
 """
 
 from __future__ import annotations
@@ -55,7 +56,16 @@ class Newest(Statements):
     def statement(self) -> str:
         """A question over a source that one of the forms makes."""
         self.ctes, self.number = [], 0
-        makes = [self.first_rows, self.sets, self.valued, self.valued, self.in_series, self.in_series, self.plain]
+        makes = [
+            self.first_rows,
+            self.pairs,
+            self.sets,
+            self.valued,
+            self.valued,
+            self.in_series,
+            self.in_series,
+            self.plain,
+        ]
         source = self.rng.choice(makes)(self.rng.choice([0, 0, 1]))
         source = replace(source, sql=f"({source.sql}) AS {self.name()}")
         keys = [self.key(source) for _ in range(self.rng.choice([0, 0, 1, 2, 2]))]
@@ -108,9 +118,25 @@ class Newest(Statements):
         order = [*keys, *(f"{n}{self.rng.choice(['', ' DESC', ' NULLS FIRST'])}" for n in of.columns if n not in keys)]
         names = self.rng.sample(list(of.columns), min(len(of.columns), 3))
         where = f" WHERE {self.condition(of)}" if self.rng.random() < 0.4 else ""
-        items = ", ".join([*names, f"{of.unit} AS {unit}"])
-        text = f"SELECT DISTINCT ON ({', '.join(keys)}) {items} FROM {of.sql}{where} ORDER BY {', '.join(order)}"
-        return Source(text, {n: of.columns[n] for n in names}, unit)
+        items, kinds = [*names, f"{of.unit} AS {unit}"], {n: of.columns[n] for n in names}
+        whole = [n for n in names if of.columns[n] == "i"]
+        if whole and self.rng.random() < 0.5:  # a name of SELECT that a column has too, or a place, before the others
+            items[names.index(whole[0])] = f"3 - {whole[0]} AS {whole[0]}"
+            order.insert(len(keys), self.rng.choice([whole[0], f"{names.index(whole[0]) + 1} DESC", f"{whole[0]} + 1"]))
+        text = f"SELECT DISTINCT ON ({', '.join(keys)}) {', '.join(items)} FROM {of.sql}{where}"
+        return Source(f"{text} ORDER BY {', '.join(order)}", kinds, unit)
+
+    def pairs(self, depth: int) -> Source:
+        """Rows of which the unit and a number are, or are not, among pairs of a table's groups."""
+        of, name, unit = self.below(depth), self.rng.choice(list(COLUMNS)), self.name()
+        other = self.base_of(name)
+        numbers = [n for n, k in of.columns.items() if k in "in"] or ["1"]
+        where = f" WHERE {self.condition(other)}" if self.rng.random() < 0.5 else ""
+        pair = f"SELECT (pid, {self.rng.choice(['min', 'max'])}({self.numeric(other)})) FROM {name}{where} GROUP BY pid"
+        test = f"({of.unit}, {self.rng.choice(numbers)}) {self.rng.choice(['', 'NOT '])}IN ({pair})"
+        names = self.rng.sample(list(of.columns), min(len(of.columns), 2))
+        items = ", ".join([f"{of.unit} AS {unit}", *names])
+        return Source(f"SELECT {items} FROM {of.sql} WHERE {test}", {n: of.columns[n] for n in names}, unit)
 
     def sets(self, depth: int) -> Source:
         """Units that are in one source and in another, or are not."""

@@ -111,6 +111,22 @@ FORMS = [
         "SELECT count(*) FROM orders WHERE (cid, day) IN (SELECT cid, max(day) FROM orders GROUP BY cid)",
     ),
     (
+        "SELECT count(*) FROM orders WHERE (cid, total) NOT IN (SELECT (cid, max(total)) FROM orders GROUP BY cid)",
+        "",
+    ),
+    (  # ORDER BY and DISTINCT ON take a name of SELECT before a column, and places; within an expression a column
+        "SELECT sum(total) FROM (SELECT DISTINCT ON (cid) cid, -total AS total FROM orders ORDER BY cid, total)",
+        "",
+    ),
+    (
+        "SELECT sum(t) FROM (SELECT DISTINCT ON (1) cid, total AS t FROM orders ORDER BY 1, 2 DESC)",
+        "SELECT sum(t) FROM (SELECT DISTINCT ON (cid) cid, total AS t FROM orders ORDER BY cid, total DESC)",
+    ),
+    (
+        "SELECT sum(total) FROM (SELECT DISTINCT ON (c) cid AS c, -total AS total FROM orders ORDER BY c, total + 1)",
+        "",
+    ),
+    (
         "PIVOT (SELECT quarter(day) AS q, status FROM orders) ON status USING count(*) GROUP BY q",
         "",
     ),
@@ -156,6 +172,8 @@ def test_a_count_of_nothing_is_not_null(owner: duckdp.Curator, monkeypatch: pyte
         "PIVOT orders ON status USING sum(total) GROUP BY cid",
         "PIVOT orders ON status USING list(total) GROUP BY day",
         "SELECT * FROM (SELECT cid, status, total FROM orders) PIVOT (sum(total) FOR status IN ('paid'))",
+        "SELECT count(*) FROM (SELECT DISTINCT ON (cid) * FROM orders ORDER BY cid, 2)",
+        "SELECT count(*) FROM (SELECT DISTINCT ON (cid) total AS cid FROM orders ORDER BY cid, day)",
         "SELECT total AS born, count(*) FROM orders WHERE cid = 3 GROUP BY 1",
     ],
 )
