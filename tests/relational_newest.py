@@ -1,8 +1,8 @@
 """Statements of the newest forms, for the oracles of tests/relational.py: what is written short.
 
-``DISTINCT ON``, pairs of a unit and a value, series beside rows, INTERSECT and EXCEPT of units, subqueries that give one
-value of the unit's rows, names of SELECT in WHERE, combinations of keys that no row can have, different values of a
-short list.
+``DISTINCT ON``, pairs of a unit and a value, series beside rows, INTERSECT and EXCEPT of units, subqueries that give
+one value of the unit's rows, names of SELECT in WHERE, combinations of keys that no row can have, different values of
+a short list.
 """
 
 from __future__ import annotations
