@@ -130,12 +130,14 @@ def test_where_a_divisor_may_be_0_there_is_no_interval(owner: duckdp.Curator) ->
     [
         f"SELECT sum(n) AS r FROM {A} WHERE n > 40",  # chosen by their noise
         f"SELECT sum(v.n) AS r FROM {A} AS v JOIN (VALUES (1), (2)) AS t(i) ON TRUE",  # each twice
+        f"SELECT sum(v.n) AS r FROM {A} AS v JOIN {B} AS w ON v.k = w.k // 2",
         f"SELECT n / sum(n) OVER () AS r FROM (SELECT * FROM {A} AS t LIMIT 10) AS v",
         f"SELECT n % 7 AS r, n > 3, n AS m, m * 2 FROM {A} AS v",
         f"SELECT max(n) - min(n) AS r FROM {A} AS v",
         f"SELECT sum(DISTINCT n) AS r FROM {A} AS v",
         f"SELECT coalesce(n, 0) / 2 AS r FROM {A} AS v",
-        f"SELECT n % 7 AS r, n AS z, z / 2 FROM {A} AS v",  # z is no column of v
+        f"SELECT n % 7 AS r, n AS z, z + n FROM {A} AS v",  # z is no column of v
+        "SELECT n / sum(n) OVER () AS r FROM (SELECT k, count(*) AS n FROM a GROUP BY k HAVING count(*) > 40) AS v",
     ],
 )
 def test_what_has_no_rule_has_no_interval(owner: duckdp.Curator, text: str) -> None:

@@ -24,7 +24,7 @@ from duckdp.compiler.evaluate import NORMAL_95
 from duckdp.compiler.outer.beside import Beside
 from duckdp.compiler.outer.outer_ends import Ends, ends_of, exact, extreme
 from duckdp.compiler.outer.sources import PUBLIC, Named, Source, is_grouped, origin, place_of, sources_of
-from duckdp.compiler.outer.trees import column, duplicate
+from duckdp.compiler.outer.trees import column
 
 _CHOOSING = ("where", "qualify", "limit", "offset", "sample", "distinct", "having")
 _ALONE = frozenset(("expressions", "from_"))
@@ -60,7 +60,7 @@ def bars_of(
     ends = ends_of(node, leaves.of(select, sources))
     if ends is None:
         return None
-    wide = exp.Paren(this=exp.Sub(this=duplicate(ends.high), expression=exp.Paren(this=duplicate(ends.low))))
+    wide = exp.Paren(this=exp.Sub(this=ends.high, expression=exp.Paren(this=ends.low)))
     error = exp.Div(this=wide, expression=exp.Literal.number(2 * NORMAL_95))
     return Computed(
         bars=(error, ends.low, ends.high),
@@ -104,17 +104,15 @@ class _Leaves:
         def whole(call: exp.Expression) -> exp.Expression:
             if over is None:
                 return call
-            made = duplicate(over)
-            made.set("this", call)
-            return made
+            return exp.Window(**(over.args | {"this": call}))
 
-        rows = exp.Sqrt(this=whole(exp.Count(this=duplicate(middle), big_int=True)))
+        rows = exp.Sqrt(this=whole(exp.Count(this=middle, big_int=True)))
         one: exp.Expression = reach if over is not None else exp.Max(this=reach)
         off = exp.Paren(this=exp.Mul(this=one, expression=rows))
-        totals = [whole(exp.Sum(this=middle)), whole(exp.Sum(this=duplicate(call.this)))]
+        totals = [whole(exp.Sum(this=middle)), whole(exp.Sum(this=call.this))]
         return Ends(
             low=exp.Paren(this=exp.Sub(this=extreme(exp.Least, totals), expression=off)),
-            high=exp.Paren(this=exp.Add(this=extreme(exp.Greatest, totals), expression=duplicate(off))),
+            high=exp.Paren(this=exp.Add(this=extreme(exp.Greatest, totals), expression=off)),
         )
 
     def _columns(self, source: Source, place: int, key: str, *, summed: bool) -> list[exp.Expression]:
@@ -188,9 +186,7 @@ class _Within:
             return None
         made = []
         for end in (inner.low, inner.high):
-            one = duplicate(select)
-            one.set("expressions", [end])
-            made.append(exp.Subquery(this=one))
+            made.append(exp.Subquery(this=exp.Select(**(select.args | {"expressions": [end]}))))
         return Ends(low=made[0], high=made[1])
 
     def _sum(self, call: exp.Sum, over: exp.Window | None) -> Ends | None:

@@ -10,17 +10,19 @@ is between the least and the largest value that it takes there::
     round(a, n), floor, casts     monotone: of both ends
     nullif(a, 0)                  as a, where it is not NULL
 
-An expression in which a figure stands twice has a wider interval than it needs, never a narrower one.
+An expression in which a figure stands twice has a wider interval than it needs, never a narrower one. Trees that are
+made here share parts: they are printed, and never changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from sqlglot import exp
 
-from duckdp.compiler.outer.trees import duplicate, nodes_of
+from duckdp.compiler.outer.trees import nodes_of
 
 MOST_NODES = 1_000  # of an end's tree: products and quotients hold their parts' several times
 
@@ -50,13 +52,13 @@ def ends_of(node: exp.Expression, leaf: Leaf) -> Ends | None:
         leaf: the ends of a figure, or of a value that is known; None of anything else.
     """
     made = _made(node, leaf)
-    return None if made is None or max(_size(made.low), _size(made.high)) > MOST_NODES else made
+    return made if made is not None and _is_small(made.low) and _is_small(made.high) else None
 
 
 def exact(node: exp.Expression) -> Ends:
     """A value that is known, as a number."""
-    made = exp.TryCast(this=duplicate(node), to=exp.DataType(this=exp.DType.DOUBLE))
-    return Ends(low=made, high=duplicate(made), constant=True)
+    made = exp.TryCast(this=node, to=exp.DataType(this=exp.DType.DOUBLE))
+    return Ends(low=made, high=made, constant=True)
 
 
 def _made(node: exp.Expression, leaf: Leaf) -> Ends | None:
@@ -66,7 +68,7 @@ def _made(node: exp.Expression, leaf: Leaf) -> Ends | None:
     if isinstance(node, exp.Paren):
         return _made(node.this, leaf)
     if isinstance(node, exp.Literal):
-        return None if node.is_string else Ends(low=duplicate(node), high=duplicate(node), constant=True)
+        return None if node.is_string else Ends(low=node, high=node, constant=True)
     if isinstance(node, exp.Neg):
         inner = _made(node.this, leaf)
         return None if inner is None else _negated(inner)
@@ -82,9 +84,7 @@ def _made(node: exp.Expression, leaf: Leaf) -> Ends | None:
     if rule is None:
         return None
     one, two = _made(node.this, leaf), _made(node.expression, leaf)
-    if one is None or two is None or _size(one.low) + _size(two.low) > MOST_NODES:
-        return None
-    return rule(one, two)
+    return None if one is None or two is None else rule(one, two)
 
 
 def _monotone(node: exp.Expression, leaf: Leaf) -> Ends | None:
@@ -92,17 +92,13 @@ def _monotone(node: exp.Expression, leaf: Leaf) -> Ends | None:
     inner = _made(node.this, leaf)
     if inner is None or not all(isinstance(v, exp.Literal) and not v.is_string for v in others):
         return None
-    made = []
-    for end in (inner.low, inner.high):
-        one = duplicate(node)
-        one.set("this", end)
-        made.append(one)
-    return Ends(low=made[0], high=made[1], constant=inner.constant)
+    low, high = (type(node)(**(node.args | {"this": end})) for end in (inner.low, inner.high))
+    return Ends(low=low, high=high, constant=inner.constant)
 
 
 def _cast(of: Ends, to: exp.DataType) -> Ends:
     """TRY_CAST, as an end may have no place in a type that the value has one in."""
-    low, high = (exp.TryCast(this=end, to=duplicate(to)) for end in (of.low, of.high))
+    low, high = (exp.TryCast(this=end, to=to) for end in (of.low, of.high))
     return Ends(low=low, high=high, constant=of.constant)
 
 
@@ -159,14 +155,14 @@ def _hull(
     """The least and the largest of some values; no ends unless conditions hold: least() passes over a NULL."""
     made = []
     for family, values in ((exp.Least, low), (exp.Greatest, high)):
-        held = exp.and_(*map(duplicate, where), copy=False)
+        held = exp.and_(*where, copy=False)
         made.append(exp.Case(ifs=[exp.If(this=held, true=extreme(family, values))]))
     return Ends(low=made[0], high=made[1], constant=constant)
 
 
 def extreme(family: type[exp.Least] | type[exp.Greatest], values: Sequence[exp.Expression]) -> exp.Expression:
     """The least or the largest of some values, of which none is NULL."""
-    first, *others = map(duplicate, values)
+    first, *others = values
     return family(this=first, expressions=others, ignore_nulls=True) if others else first
 
 
@@ -175,8 +171,7 @@ def _two(kind: type[exp.Binary], one: exp.Expression, two: exp.Expression) -> ex
 
 
 def _held(node: exp.Expression) -> exp.Expression:
-    made = duplicate(node)
-    return made if isinstance(made, _ATOMS) else exp.Paren(this=made)
+    return node if isinstance(node, _ATOMS) else exp.Paren(this=node)
 
 
 def _below(node: exp.Expression, sign: str) -> exp.Expression:
@@ -187,5 +182,5 @@ def _below(node: exp.Expression, sign: str) -> exp.Expression:
     return exp.LT(this=_held(node), expression=far)
 
 
-def _size(node: exp.Expression) -> int:
-    return sum(1 for _ in nodes_of(node))
+def _is_small(node: exp.Expression) -> bool:
+    return sum(1 for _ in islice(nodes_of(node), MOST_NODES + 1)) <= MOST_NODES
