@@ -20,7 +20,8 @@ import duckdp
 from duckdp.compiler.outer import beside, computed
 from duckdp.compiler.outer.outer_ends import Ends
 from duckdp.compiler.outer.sources import Source
-from duckdp.core.summedbars import linear_half_width
+from duckdp.core.errorbars import Noise, half_width
+from duckdp.core.summedbars import Summed, linear_half_width
 from duckdp.result import Estimate
 
 GROUPS, LEAST = 1000, 912
@@ -165,12 +166,18 @@ def test_a_constant_is_exact_and_its_figure_counts_once(owner: duckdp.Curator) -
     assert twice[0].high == pytest.approx(2 * float(plain[0].high or 0) + 1)
 
 
+def test_each_of_several_figures_has_its_part_of_what_may_fail(owner: duckdp.Curator) -> None:
+    ana, one = owner.session("ana"), "(SELECT count(*) AS n FROM {})"
+    estimates = ana.sql(f"SELECT v.n - w.n AS r FROM {one.format('a')} v, {one.format('b')} w", epsilon=1).columns[0]
+    noise = Noise("laplace", 2.0)  # of either count, for half of epsilon
+    assert estimates.estimates is not None
+    (found,) = estimates.estimates
+    assert found.half_width == 2 * half_width(noise, 0.975) > 2 * half_width(noise, 0.95)
+
+
 @pytest.mark.parametrize("rows", [1, 2, 7, 30, 1000])
 def test_reach_is_that_of_every_number_of_rows(rows: int) -> None:
     """Against the law of each sum itself; the twin is half as long."""
-    from duckdp.core.errorbars import Noise
-    from duckdp.core.summedbars import Summed
-
     for noise in (Noise("laplace", 0.3), Noise("laplace", 20.0), Noise("gaussian", 3.0)):
         reach = beside._reach_of(((1.0, noise),), rows, 0.975)
         for m in {1, 2, 3, 5, rows // 2 + 1, rows}:

@@ -30,7 +30,7 @@ OUTER: tuple[Mutant, ...] = (
     Mutant("computed: a divisor on both sides of 0", _ENDS, "[exp.GT(this=_held(two.low), expression=zero), ", "[", _T_COMPUTED),
     Mutant("computed: a difference of the same ends", _ENDS, "low=exp.Neg(this=_held(of.high)), high=exp.Neg(this=_held(of.low))", "low=exp.Neg(this=_held(of.low)), high=exp.Neg(this=_held(of.high))", _T_COMPUTED),
     Mutant("computed: a product of the lower ends alone", _ENDS, "values = [_two(exp.Mul, a, b) for a in _each(one) for b in _each(two)]", "values = [_two(exp.Mul, one.low, two.low)]", _T_COMPUTED),
-    Mutant("computed: a sum is off by one of its terms", _BESIDE, "laws = [Summed(((1.0, law, size),)) for _, law in terms]", "laws = [Summed(((1.0, law, 1),)) for _, law in terms]", _T_COMPUTED),
+    Mutant("computed: a sum is off by one of its terms", _COMPUTED, "exp.Mul(this=one, expression=rows)", "exp.Mul(this=one, expression=exp.Literal.number(1))", _T_COMPUTED),
     Mutant("computed: one level for several figures", _BESIDE, "return 1 - (1 - LEVEL) / together", "return LEVEL", _T_COMPUTED),
     Mutant("computed: sums over keys above a threshold", _BESIDE, "if plan.tau is not None or plan.query.min_units is not None or not plan.measures:", "if not plan.measures:", _T_COMPUTED),
     Mutant("computed: sums of noise in common", _BESIDE, "found is None or not all(isinstance(law, Noise) for law in plan.shown if law is not None)", "found is None", _T_COMPUTED),
