@@ -21,7 +21,7 @@ from duckdp.compiler.aggregates import ARGUMENT, aggregate_row
 from duckdp.compiler.enclosed_ends import reads_bins
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, walk
 from duckdp.compiler.facts import facts
-from duckdp.compiler.intervals import Intervals, is_exact, is_listed, is_steady
+from duckdp.compiler.intervals import LEVEL, Intervals, is_exact, is_listed, is_steady
 from duckdp.compiler.known import is_zero
 from duckdp.compiler.measures import Measure
 from duckdp.compiler.operators import row_of
@@ -31,7 +31,7 @@ from duckdp.compiler.released import bounds_of, expected_cells, named_value, pla
 from duckdp.compiler.shown_rows import shown_rows
 from duckdp.compiler.spreads import SPREADS, Spread
 from duckdp.compiler.vectors import Vector, choose, constant_vector, null_like, objects
-from duckdp.core.summedbars import linear_standard_error
+from duckdp.core.summedbars import Law, linear_standard_error
 from duckdp.errors import InternalError, QueryError
 
 Floats = NDArray[np.float64]
@@ -63,20 +63,28 @@ class OutputColumn:
     exact_interval: bool = True
 
 
-def evaluate(plan: Plan, payload: str, *, bars: bool = True) -> list[OutputColumn]:
+def evaluate(plan: Plan, payload: str, *, bars: bool = True, level: float = LEVEL) -> list[OutputColumn]:
     """Answer a plan from a released payload.
 
     Args:
         plan: of the statement.
         payload: JSON of compiler/release.py.
         bars: whether error bars are wanted too; values are the same without.
+        level: of the intervals.
 
     Returns:
         Columns in the statement's order, rows after HAVING, ORDER BY, OFFSET and LIMIT.
     """
     evaluation = _Evaluation(plan, payload)
-    evaluation.wants_bars = bars
+    evaluation.wants_bars, evaluation.level = bars, level
     return evaluation.columns()
+
+
+def noise_of(plan: Plan, place: int) -> tuple[Floats, list[Law]] | None:
+    """Coefficients and laws of the noise terms of an output that is a linear form of counts and sums; None: another."""
+    bars = _expected(plan, None).bars
+    found = bars.coefficients(plan.query.outputs[place].expr)
+    return None if found is None else (found, bars.noises)
 
 
 def known_payload(plan: Plan) -> str:
@@ -165,6 +173,7 @@ class Shape(NamedTuple):
 class _Evaluation:
     margin = 0.0  # of the public range, by which it is taken wider: intervals at its ends are then whole
     wants_bars = True
+    level = LEVEL  # of intervals
 
     def __init__(self, plan: Plan, payload: str, keys: list[list[Scalar]] | None = None) -> None:
         raw = json.loads(payload)
@@ -288,7 +297,8 @@ class _Evaluation:
         lower, upper = self.range(expr)
         if self.margin and math.isfinite(upper - lower):
             lower, upper = lower - self.margin * (upper - lower), upper + self.margin * (upper - lower)
-        low, high = (np.where(undefined, np.nan, e) for e in bars.ends(expr, vector.value, gradient, lower, upper))
+        ends = bars.ends(expr, vector.value, gradient, (lower, upper), self.level)
+        low, high = (np.where(undefined, np.nan, e) for e in ends)
         if reads_bins(expr):
             error = (high - low) / (2 * NORMAL_95)
         return OutputColumn(

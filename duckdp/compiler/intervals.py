@@ -68,19 +68,26 @@ class Intervals:
             start = end
         return found[self.noisy]
 
-    def ends(self, expr: Expr, value: Floats, gradient: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
+    def coefficients(self, expr: Expr) -> Floats | None:
+        """Coefficients of the noise terms of a linear form of counts and sums, alike in all groups; None: another."""
+        form = self._form(expr) if self.n else None
+        return None if form is None else self.by_noise(form[:, None])[:, 0]
+
+    def ends(
+        self, expr: Expr, value: Floats, gradient: Floats, limits: tuple[float, float], level: float = LEVEL
+    ) -> tuple[Floats, Floats]:
         """Ends of the interval in each group, before they are cut to the public range.
 
         Args:
             expr: an output with an aggregate in it.
             value: float[n], released.
             gradient: float[noises, n], of :meth:`by_noise`.
-            lower: least value that the true one can have.
-            upper: the largest.
+            limits: the least and the largest value that the true one can have.
+            level: wanted coverage.
         """
         if not isinstance(expr, Aggregate) and reads_bins(expr):
-            return self._enclosed(expr)
-        return self._ends(expr, value, gradient, (lower, upper), LEVEL)
+            return self._enclosed(expr, level)
+        return self._ends(expr, value, gradient, limits, level)
 
     def _ends(
         self, expr: Expr, value: Floats, gradient: Floats, limits: tuple[float, float], level: float
@@ -92,10 +99,10 @@ class Intervals:
         width = self._half_widths(expr, gradient, level)
         return value - width, value + width
 
-    def _enclosed(self, expr: Expr) -> tuple[Floats, Floats]:
+    def _enclosed(self, expr: Expr, wanted: float) -> tuple[Floats, Floats]:
         """Of an expression over order statistics: from intervals of all its aggregates, which hold at once."""
         parts = list(dict.fromkeys(n for n in walk(expr) if isinstance(n, Aggregate)))
-        level = 1 - (1 - LEVEL) / len(parts)
+        level = 1 - (1 - wanted) / len(parts)
         figures: dict[Expr, tuple[Floats, Floats]] = {}
         for part in parts:
             vector = self._aggregate(part)

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from duckdp.catalog.table import Table
+from duckdp.compiler.literals import small_int
 from duckdp.compiler.outer.trees import column, duplicate, nodes_of
 from duckdp.compiler.parse import MAX_NODES
 from duckdp.compiler.pivoted import pivoted
@@ -50,7 +51,7 @@ def plain_forms(statement: exp.Expression, tables: Mapping[str, Table]) -> exp.E
             series_rows(node)
             with_scalar_joins(node, names)
         elif isinstance(node, exp.In):
-            _pairs(node)
+            _pairs(node, tables, names)
         elif isinstance(node, (exp.Intersect, exp.Except)):
             found = _of_sets(node, found, names)
     small = sum(1 for _ in nodes_of(found)) <= MAX_NODES
@@ -78,18 +79,42 @@ def _chosen_rows(select: exp.Select) -> None:
     others = ("group", "having", "qualify", "limit", "offset", "windows")
     if on is None or order is None or any(select.args.get(part) for part in others):
         return
-    keys = on.expressions if isinstance(on, exp.Tuple) else [on]
-    terms = list(order.expressions)
-    while terms and terms[0].this in keys:
-        terms.pop(0)
-    if not terms:
+    keys = [_meant(key, select) for key in (on.expressions if isinstance(on, exp.Tuple) else [on])]
+    meant = [_meant(term.this, select) for term in order.expressions]
+    begin = next((i for i, one in enumerate(meant) if one not in keys), len(meant))
+    if None in keys or begin == len(meant):
         return
+    terms = []
+    for term, one in zip(order.expressions[begin:], meant[begin:], strict=True):
+        if one is None:
+            return
+        terms.append(duplicate(term))
+        terms[-1].set("this", duplicate(one))
     first = exp.Window(
-        this=exp.RowNumber(), partition_by=[duplicate(k) for k in keys], order=exp.Order(expressions=terms), over="OVER"
+        this=exp.RowNumber(),
+        partition_by=[duplicate(k) for k in keys if k is not None],
+        order=exp.Order(expressions=terms),
+        over="OVER",
     )
     select.set("distinct", None)
     select.set("order", None)
     select.set("qualify", exp.Qualify(this=exp.EQ(this=first, expression=exp.Literal.number(1))))
+
+
+def _meant(node: exp.Expression, select: exp.Select) -> exp.Expression | None:
+    """What a term of ORDER BY or DISTINCT ON stands for: a place, a name of SELECT before a column, else itself.
+
+    Within an expression a column comes before a name of SELECT. None: it cannot be told.
+    """
+    shown = select.expressions
+    if isinstance(node, exp.Literal):
+        place = small_int(node)
+        starred = any(e.find(exp.Star) for e in shown)
+        return None if starred or place is None or not 0 < place <= len(shown) else shown[place - 1].unalias()
+    if not isinstance(node, exp.Column) or node.table:
+        return node
+    named = [e.this for e in shown if isinstance(e, exp.Alias) and e.alias.lower() == node.name.lower()]
+    return node if not named else named[0] if len(named) == 1 else None
 
 
 def _aliases_in_where(select: exp.Select, tree: exp.Expression, tables: Mapping[str, Table]) -> None:
@@ -117,15 +142,34 @@ def _aliases_in_where(select: exp.Select, tree: exp.Expression, tables: Mapping[
             node.replace(exp.Paren(this=duplicate(given[name])))
 
 
-def _pairs(node: exp.In) -> None:
-    """(a, b) IN (SELECT (x, y) ...): a row of two columns."""
+def _pairs(node: exp.In, tables: Mapping[str, Table], names: Names) -> None:
+    """(a, b) IN (SELECT (x, y) ...): a row of two columns, which are compared so that a NULL equals a NULL.
+
+    Of units they are compared by =: no row of a table has a NULL for its unit.
+    """
     query = node.args.get("query")
     select = query.this if isinstance(query, exp.Subquery) else None
     if not isinstance(select, exp.Select) or not isinstance(node.this, exp.Tuple) or len(select.expressions) != 1:
         return
     (row,) = select.expressions
-    if isinstance(row, exp.Tuple) and len(row.expressions) == len(node.this.expressions):
-        select.set("expressions", list(row.expressions))
+    if not isinstance(row, exp.Tuple) or len(row.expressions) != len(node.this.expressions):
+        return
+    units = {t.unit_key.lower() for t in tables.values() if t.unit_key is not None}
+    inner, alias = duplicate(select), names("pairs")
+    shown, same = [], []
+    for own, other in zip(node.this.expressions, row.expressions, strict=True):
+        name = names("of_pair")
+        shown.append(exp.Alias(this=duplicate(other), alias=exp.to_identifier(name)))
+        is_unit = any(isinstance(one, exp.Column) and one.name.lower() in units for one in (own, other))
+        same.append((exp.EQ if is_unit else exp.NullSafeEQ)(this=column(name, alias), expression=duplicate(own)))
+    inner.set("expressions", shown)
+    rows = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+    found = exp.Select(
+        expressions=[exp.Literal.number(1)],
+        from_=exp.From(this=rows),
+        where=exp.Where(this=exp.and_(*same, copy=False)),
+    )
+    node.replace(exp.Exists(this=found))
 
 
 def _of_sets(node: exp.Expression, tree: exp.Expression, names: Names) -> exp.Expression:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from duckdp.compiler.outer.trees import column, duplicate, nodes_of
+from duckdp.compiler.output_names import output_name
 
 _PLAIN = frozenset(("expressions", "from_", "joins", "where", "kind"))
 _NO_VALUES = (exp.In, exp.From, exp.Join, exp.Exists)  # whose subqueries are rows
@@ -46,6 +47,8 @@ def with_scalar_joins(select: exp.Select, names: Callable[[str], str]) -> None:
     if clause is None or any(isinstance(e, exp.Star) for e in select.expressions):
         return
     outside = _names([clause.this, *(j.this for j in select.args.get("joins") or ())])
+    holding = [e for e in select.expressions if not isinstance(e, exp.Alias) and e.find(exp.Subquery) is not None]
+    names_of = {select.expressions.index(e): output_name(e) for e in holding}
     parts = [*select.expressions, *(p for k in ("where", "having") if (p := select.args.get(k)) is not None)]
     for node in [n for part in parts for n in nodes_of(part)]:
         if (
@@ -57,6 +60,10 @@ def with_scalar_joins(select: exp.Select, names: Callable[[str], str]) -> None:
         found = _correlated(node.this, outside)
         if found is not None:
             node.replace(_joined(select, found, names))
+    for place, name in names_of.items():  # a value is called by its text, not by the join's names
+        shown = select.expressions[place]
+        if output_name(shown) != name:
+            shown.replace(exp.Alias(this=duplicate(shown), alias=exp.to_identifier(name, quoted=True)))
 
 
 def _joined(select: exp.Select, found: _Correlated, names: Callable[[str], str]) -> exp.Expression:

@@ -13,6 +13,8 @@ from duckdp.compiler.nodes import FUNCTION_NAMES
 NEIGHBOURS = {
     "age": "date_part('year', age(x, y))",
     "last_day": "date_trunc('month', x)",
+    "make_date": "date_trunc('month', x)",
+    "columns": "sum(a), sum(b), with each column written out",
     "all": "x NOT IN (1, 2)",
     "array_contains": "x IN (1, 2)",
     "isfinite": "x BETWEEN -1e300 AND 1e300",

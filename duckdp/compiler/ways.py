@@ -357,6 +357,9 @@ def join_types(unit: str, one: str, two: str) -> str:
 
 def inner_aggregate(called: str) -> str:
     """That an aggregate of a unit's rows has no rule."""
+    if called in ("arg_max", "arg_min", "max_by", "min_by", "argmax", "argmin", "first", "last"):
+        way = "SELECT DISTINCT ON (unit) unit, x FROM t ORDER BY unit, y DESC gives x of the row with the greatest y"
+        return f"{called} has no form inside a subquery. {way}."
     return f"{called} has no form inside a subquery. Take count, sum, avg, min, max, median, bool_and or bool_or."
 
 

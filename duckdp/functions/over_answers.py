@@ -8,6 +8,7 @@ before anything is charged.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,6 +22,7 @@ from duckdp.compiler.evaluate import describe_outputs
 from duckdp.compiler.notes import plan_caveat, plan_notes
 from duckdp.compiler.outer.adding import with_sums
 from duckdp.compiler.outer.apart import Apart
+from duckdp.compiler.outer.beside import Beside, beside_columns
 from duckdp.compiler.outer.block import column_name
 from duckdp.compiler.outer.outer_bars import Barred, with_bars
 from duckdp.compiler.outer.outer_text import printed_outer, shown_outer, with_tables
@@ -30,6 +32,7 @@ from duckdp.compiler.plan import Plan
 from duckdp.compiler.pricing import Price, Terms
 from duckdp.compiler.printing import quote
 from duckdp.core.types import Neighbours
+from duckdp.errors import QueryError
 from duckdp.functions.explanation import Explanation, explain_price
 from duckdp.result import SUFFIXES, Estimate, Result, ResultColumn
 
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
     from duckdp.desk.desk import Desk, Performed
 
 Columns = list[tuple[str, str]]
+MOST_PRINTED = 30_000  # characters of an outer part with intervals of what is computed: read in some milliseconds
+NO_END = "no interval: what is divided by may be 0, or a figure in it has none"
 
 
 class Runs(Protocol):
@@ -57,12 +62,14 @@ class Released:
 
     Attributes:
         plans: of each part, as it was released.
+        payloads: what was.
         columns: of each part, as the answer of its question.
         public: of each public table, its columns.
         done: how it came; None: nothing was read.
     """
 
     plans: list[Plan]
+    payloads: list[str]
     columns: list[list[ResultColumn]]
     public: list[list[list[Any]]]
     done: Performed | None
@@ -108,13 +115,19 @@ class Outer:
     def columns(self, *, intervals: bool) -> list[Columns]:
         """(name, type) of the columns of each part's table, outputs, then their errors; and of each public table."""
         found = []
-        for plan in self.plans:
+        for number, plan in enumerate(self.plans):
             shape = describe_outputs(plan)
             part = [(column_name(i), kind) for i, (_, kind, _) in enumerate(shape)]
             noisy = [i for i, (_, _, released) in enumerate(shape) if released] if intervals else []
             part += [(f"{column_name(i)}_{suffix}", "DOUBLE") for i in noisy for suffix in SUFFIXES]
+            beside = self._beside(number) if intervals else []
+            part += [(name, "DOUBLE") for name in dict.fromkeys(n for b in beside for n in b.names)]
             found.append(part)
         return found + [[(c.name, c.type) for c in rows.columns] for rows in self.public]
+
+    def _beside(self, number: int) -> list[Beside]:
+        """What stands beside the figures of a part."""
+        return [one for one in self.barred.beside if one.part == number]
 
     def text(self, selects: Sequence[str], *, intervals: bool) -> str:
         """The SELECT over the answers that these SELECTs give."""
@@ -147,11 +160,16 @@ class Outer:
             plans = once if done.earlier else plans
         payloads = with_sums(plans, payloads_of(plans, None if done is None else done.payload))
         columns = [answer_columns(p, one) for p, one in zip(plans, payloads, strict=True)]
-        return Released(plans=plans, columns=columns, public=public, done=done)
+        return Released(plans=plans, payloads=payloads, columns=columns, public=public, done=done)
 
     def crossing(self, desk: Desk, released: Released, *, intervals: bool) -> Result:
         """The columns of all parts side by side, as :meth:`columns` has them; each part has rows of its own."""
         values = [[v for _, _, v in Result(columns=c).typed(intervals=intervals)] for c in released.columns]
+        for number, own in enumerate(values if intervals else ()):
+            beside = self._beside(number)
+            added = beside_columns(released.plans[number], released.payloads[number], beside)
+            names = [name for one in beside for name in one.names]
+            own += dict(zip(names, added, strict=True)).values()
         values += released.public
         found = [
             ResultColumn(name=name, type=kind, values=column)
@@ -201,7 +219,8 @@ class Outer:
                 start = next(bars)
                 own = [e for f in figures for e in parts[f.part][f.place].estimates or []]
                 errors = zip(*(values[start + i] for i in range(len(SUFFIXES))), strict=True)
-                estimates = [_estimate(v, e, own) for v, e in zip(values[place], errors, strict=True)]
+                of = _computed if place in self.barred.made else _estimate
+                estimates = [of(v, e, own) for v, e in zip(values[place], errors, strict=True)]
             found.append(ResultColumn(name=name, type=kind, values=values[place], estimates=estimates))
         return found
 
@@ -241,16 +260,28 @@ def plan_outer(apart: Apart, terms: Terms, neighbours: Neighbours) -> Outer:
     """
     prices = plan_parts(apart.parts, terms, neighbours)
     released = [[noisy for _, _, noisy in describe_outputs(price.plan)] for price in prices]
-    barred = with_bars(apart.outer, released)
     plain = printed_outer(apart.outer)
+    barred, barred_text = _barred(apart.outer, released)
     return Outer(
         prices=tuple(prices),
         outer=apart.outer,
         plain=plain,
         barred=barred,
-        barred_text=printed_outer(barred.outer) if barred.figures else plain,
+        barred_text=barred_text or plain,
         public=apart.public,
     )
+
+
+def _barred(outer: exp.Query, released: Sequence[Sequence[bool]]) -> tuple[Barred, str]:
+    """The outer part with error columns, printed; of what is computed only where that is no long text."""
+    barred = with_bars(outer, released)
+    if barred.made:
+        with suppress(QueryError):
+            text = printed_outer(barred.outer)
+            if len(text) <= MOST_PRINTED:
+                return barred, text
+        barred = with_bars(outer, released, computed=False)
+    return barred, printed_outer(barred.outer) if barred.figures else ""
 
 
 def _numbered(name: str, number: int, *, many: bool) -> str:
@@ -261,6 +292,13 @@ def _empty(columns: Columns) -> str:
     """A typed table without rows."""
     items = ", ".join(f"CAST(NULL AS {plain_type(kind)}) AS {quote(name)}" for name, kind in columns)
     return f"SELECT {items} WHERE false"
+
+
+def _computed(value: Any, errors: tuple[Any, ...], _: Sequence[Estimate]) -> Estimate:
+    error, low, high = errors
+    if value is None or low is None or high is None:
+        return Estimate(value=value, exact=False, note=NO_END)
+    return Estimate(value=value, standard_error=error, low=low, high=high, exact=False)
 
 
 def _estimate(value: Any, errors: tuple[Any, ...], own: Sequence[Estimate]) -> Estimate:

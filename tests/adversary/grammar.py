@@ -23,10 +23,12 @@ from duckdp.compiler.outer.outer_text import printed_outer
 from duckdp.compiler.outer.several import plan_parts
 from duckdp.compiler.outer.whole import read_whole
 from duckdp.compiler.parse import parse_statement
+from duckdp.compiler.plain_forms import plain_forms
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.pricing import Terms
 from duckdp.core.types import Neighbours
-from duckdp.errors import DuckDPError
+from duckdp.errors import DuckDPError, QueryError
+from tests.adversary.newest import newest
 
 SECONDS = 10.0  # that reading one statement may take, on a busy machine
 COLUMNS = [
@@ -94,6 +96,7 @@ POISON = [
     "write_log('x')",
     "setseed(0.5)",
 ]
+NEW = 0.5  # of statements without a poison: how many are of the newest forms
 FUNCTIONS_TAKEN = 3  # arguments at most
 
 
@@ -124,13 +127,28 @@ class Grammar:
         self._depth, self.poisoned = 0, poison
         if poison:
             return self._with_poison()
+        if self.rng.random() < NEW:
+            return newest(self.rng, {"e": self._simple, "c": self._plain_condition, "a": self._plain_aggregate})
         return self._maybe("WITH {} ", self._ctes, 0.2) + self._query()
+
+    def _simple(self) -> str:
+        return self._column() if self.rng.random() < 0.6 else self._expr(2)
+
+    def _plain_condition(self) -> str:
+        return self._condition(1 if self.rng.random() < 0.3 else 0)
+
+    def _plain_aggregate(self) -> str:
+        """Of a column mostly, so that more statements are answered."""
+        if self.rng.random() < 0.3:
+            return self._aggregate()
+        name = self.rng.choice(["sum", "avg", "count", "min", "max", "median", "count(*)"])
+        return name if "(" in name else f"{name}({self.rng.choice(['cost', 'day', 'score'])})"
 
     # ---- queries
 
     def _with_poison(self) -> str:
         inner = self.rng.choice(POISON).format(self._column())
-        place = self.rng.randrange(6)
+        place = self.rng.randrange(14)
         text = {
             0: f"SELECT count(*) FROM visits WHERE {inner} IS NOT NULL",
             1: f"SELECT sum({inner}) FROM visits",
@@ -138,6 +156,15 @@ class Grammar:
             3: f"SELECT count(*) FROM visits WHERE paid OR CASE WHEN {inner} IS NULL THEN day > 1 ELSE paid END",
             4: f"SELECT avg(x) FROM (SELECT cost + ({inner}) AS x FROM visits WHERE day < 3)",
             5: f"SELECT count(*) FROM visits v JOIN labs l ON v.pid = l.pid AND {inner} = 1",
+            6: f"SELECT count(*) FROM (SELECT DISTINCT ON (pid) pid, {inner} AS x FROM visits ORDER BY pid, at) "
+            "WHERE x = 1",
+            7: f"SELECT avg((SELECT max({inner}) FROM labs l WHERE l.pid = v.pid)) FROM visits v",
+            8: f"PIVOT visits ON dept USING sum({inner}) GROUP BY paid",
+            9: f"SELECT count(*) FROM (SELECT pid FROM visits WHERE {inner} = 1 INTERSECT SELECT pid FROM labs)",
+            10: f"SELECT {inner} AS y, count(*) FROM visits WHERE y = 1 GROUP BY ALL",
+            11: f"SELECT count(v.cost) FROM range(3) AS r(i) JOIN visits v ON v.day = r.i AND {inner} = 1",
+            12: f"SELECT dept, count(DISTINCT {inner}), median({inner}) FROM visits GROUP BY dept",
+            13: f"SELECT dept, count(*) FROM visits GROUP BY ROLLUP (dept, {inner})",
         }[place]
         shape = self.rng.randrange(4)
         if shape == 1:
@@ -457,7 +484,14 @@ def plans_of(text: str, known: Mapping[str, Table], values: Sequence[object]) ->
     Raises:
         DuckDPError: it is refused.
     """
-    found = read_whole(parse_statement(text), known, text, values)
+    statement = parse_statement(text)
+    plain = plain_forms(statement, known)
+    try:
+        found = read_whole(statement, known, text, values)
+    except QueryError:
+        if plain is None:
+            raise
+        found = read_whole(plain, known, text, values)
     terms = Terms(epsilon=1, delta="1e-6")
     prices = plan_parts(found.parts if isinstance(found, Apart) else [found], terms, Neighbours.ADD_REMOVE)
     if isinstance(found, Apart):

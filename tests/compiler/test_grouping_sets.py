@@ -118,7 +118,9 @@ def test_each_figure_has_its_interval() -> None:
         assert with_bars(_apart(text).outer, [[True], [True]]).figures == {}
 
 
-@pytest.mark.parametrize(("second", "places"), [("n, n", {0, 1}), ("n / 2, n", {1}), ("n / 2, 1", set())])
+@pytest.mark.parametrize(
+    ("second", "places"), [("n, n", {0, 1}), ("n % 2, n", {1}), ("n % 2, 1", set()), ("n / 2, n", {0, 1})]
+)
 def test_an_interval_needs_a_figure_in_every_branch(second: str, places: set[int]) -> None:
     text = "SELECT {} FROM (SELECT count(*) AS n FROM {}) AS t"
     outer = _apart(f"{text.format('n, n', 'visits')} UNION ALL {text.format(second, 'labs')}").outer

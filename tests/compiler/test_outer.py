@@ -79,7 +79,7 @@ def planned(found: Apart, **terms: Any) -> list[Any]:
 def over_exact(con: duckdb.DuckDBPyConnection, text: str, *, bars: bool) -> list[tuple[Any, ...]]:
     """The outer part over exact figures: what an analyst would get without any noise."""
     found = apart(text)
-    selects, released = [], []
+    selects, released, bars_of = [], [], []
     for number, plan in enumerate(planned(found)):
         shape = describe_outputs(plan)
         columns = exact_answer(plan, con)
@@ -90,10 +90,13 @@ def over_exact(con: duckdb.DuckDBPyConnection, text: str, *, bars: bool) -> list
         con.execute(f"CREATE OR REPLACE TEMP TABLE part_{number} ({items})")
         if rows:
             con.executemany(f"INSERT INTO part_{number} VALUES ({', '.join('?' * len(names))})", rows)
-        bars_of = ", ".join(f'0.0 AS "{name}"' for name in more)
-        selects.append(f"SELECT *, {bars_of} FROM temp.main.part_{number}")
+        bars_of.append(more)
         released.append([noisy for _, _, noisy in shape])
     barred = with_bars(found.outer, released)
+    for number, more in enumerate(bars_of):
+        more += dict.fromkeys(name for one in barred.beside if one.part == number for name in one.names)
+        zeros = ", ".join(f'0.0 AS "{name}"' for name in more)
+        selects.append(f"SELECT *, {zeros} FROM temp.main.part_{number}")
     outer = barred.outer if bars else found.outer
     cursor = con.execute(with_tables(printed_outer(outer), selects))
     width = len(cursor.description or ()) - 3 * len(barred.figures) * bars

@@ -13,6 +13,7 @@ import duckdp
 from duckdp.compiler import scalar_joins
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plain_forms import plain_forms
+from duckdp.compiler.query import Query
 from duckdp.desk import lookups
 from duckdp.errors import QueryError
 from tests.test_tpch import exact, own_answer
@@ -111,6 +112,22 @@ FORMS = [
         "SELECT count(*) FROM orders WHERE (cid, day) IN (SELECT cid, max(day) FROM orders GROUP BY cid)",
     ),
     (
+        "SELECT count(*) FROM orders WHERE (cid, total) NOT IN (SELECT (cid, max(total)) FROM orders GROUP BY cid)",
+        "",
+    ),
+    (  # ORDER BY and DISTINCT ON take a name of SELECT before a column, and places; within an expression a column
+        "SELECT sum(total) FROM (SELECT DISTINCT ON (cid) cid, -total AS total FROM orders ORDER BY cid, total)",
+        "",
+    ),
+    (
+        "SELECT sum(t) FROM (SELECT DISTINCT ON (1) cid, total AS t FROM orders ORDER BY 1, 2 DESC)",
+        "SELECT sum(t) FROM (SELECT DISTINCT ON (cid) cid, total AS t FROM orders ORDER BY cid, total DESC)",
+    ),
+    (
+        "SELECT sum(total) FROM (SELECT DISTINCT ON (c) cid AS c, -total AS total FROM orders ORDER BY c, total + 1)",
+        "",
+    ),
+    (
         "PIVOT (SELECT quarter(day) AS q, status FROM orders) ON status USING count(*) GROUP BY q",
         "",
     ),
@@ -156,6 +173,8 @@ def test_a_count_of_nothing_is_not_null(owner: duckdp.Curator, monkeypatch: pyte
         "PIVOT orders ON status USING sum(total) GROUP BY cid",
         "PIVOT orders ON status USING list(total) GROUP BY day",
         "SELECT * FROM (SELECT cid, status, total FROM orders) PIVOT (sum(total) FOR status IN ('paid'))",
+        "SELECT count(*) FROM (SELECT DISTINCT ON (cid) * FROM orders ORDER BY cid, 2)",
+        "SELECT count(*) FROM (SELECT DISTINCT ON (cid) total AS cid FROM orders ORDER BY cid, day)",
         "SELECT total AS born, count(*) FROM orders WHERE cid = 3 GROUP BY 1",
     ],
 )
@@ -213,3 +232,33 @@ def test_digits_of_other_scripts_are_no_numbers(text: str, digit: str, owner: du
     """Python calls them digits, and fails to read some: a statement with one is refused, or read as DuckDB does."""
     with pytest.raises(QueryError):
         owner.session("ana").explain(text.format(digit), epsilon=1)
+
+
+def test_a_value_without_an_alias_is_called_by_its_text(owner: duckdp.Curator) -> None:
+    text = "SELECT country, avg((SELECT count(*) FROM orders o WHERE o.cid = c.cid)) FROM customers c GROUP BY 1"
+    found = owner.session("ana").desk.read_whole(text)
+    assert isinstance(found, Query)
+    assert [o.name for o in found.outputs] == ["country", "avg((SELECT count(*) FROM orders AS o WHERE o.cid = c.cid))"]
+
+
+@pytest.mark.parametrize(
+    ("text", "way", "instead"),
+    [
+        (
+            "SELECT avg(x) FROM (SELECT cid, arg_max(total, day) AS x FROM orders GROUP BY cid)",
+            "DISTINCT ON (unit)",
+            "SELECT avg(x) FROM (SELECT DISTINCT ON (cid) cid, total AS x FROM orders ORDER BY cid, day DESC)",
+        ),
+        ("SELECT sum(COLUMNS('t.*')) FROM orders", "sum(a), sum(b)", "SELECT sum(total) FROM orders"),
+        (
+            "SELECT make_date(year(day), month(day), 1) AS m, count(*) FROM orders GROUP BY 1",
+            "date_trunc('month', x)",
+            "SELECT date_trunc('month', day) AS m, count(*) FROM orders GROUP BY 1",
+        ),
+    ],
+)
+def test_what_is_refused_says_what_works(text: str, way: str, instead: str, owner: duckdp.Curator) -> None:
+    with pytest.raises(QueryError) as caught:
+        owner.session("ana").explain(text, epsilon=1)
+    assert way in str(caught.value)
+    owner.session("ana").explain(instead, epsilon=1, delta="1e-6")

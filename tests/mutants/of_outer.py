@@ -17,10 +17,23 @@ _T_LOSSES = ("tests/privacy/test_losses.py::test_neighbours_cost_no_more_than_th
 _LEVELS, _T_LEVELS = "duckdp/compiler/outer/grouping_sets.py", ("tests/compiler/test_grouping_sets.py", *_T_OUTER)
 _T_COUNTED = ("tests/compiler/test_grouping_sets.py::test_many_sets_are_refused_before_they_are_made",)
 
+_COMPUTED, _ENDS, _BESIDE = (f"duckdp/compiler/outer/{n}.py" for n in ("computed", "outer_ends", "beside"))
+_T_COMPUTED = ("tests/test_computed_bars.py",)
 _T_LEAST = ("tests/compiler/test_outer.py::test_values_that_are_declared_have_no_threshold",)
 
 # fmt: off
 OUTER: tuple[Mutant, ...] = (
+    Mutant("computed: sums of rows that a join repeats", _COMPUTED, 'or len(self.sources) != 1 or self.select.args.get("joins"):', 'or not self.sources:', _T_COMPUTED),
+    Mutant("computed: sums of rows that noise chose", _COMPUTED, '        if self.select.args.get("where") or self.select.args.get("sample"):', "        if False:", _T_COMPUTED),
+    Mutant("computed: sums over a SELECT that chooses", _COMPUTED, "if source.block is not None and any(source.block.args.get(k) for k in _CHOOSING):", "if False:", _T_COMPUTED),
+    Mutant("computed: a name of SELECT as a known value", _COMPUTED, "        if len(named) != 1:\n            return None\n", "        if len(named) != 1:\n            return exact(node)\n", _T_COMPUTED),
+    Mutant("computed: a divisor on both sides of 0", _ENDS, "[exp.GT(this=_held(two.low), expression=zero), ", "[", _T_COMPUTED),
+    Mutant("computed: a difference of the same ends", _ENDS, "low=exp.Neg(this=_held(of.high)), high=exp.Neg(this=_held(of.low))", "low=exp.Neg(this=_held(of.low)), high=exp.Neg(this=_held(of.high))", _T_COMPUTED),
+    Mutant("computed: a product of the lower ends alone", _ENDS, "values = [_two(exp.Mul, a, b) for a in _each(one) for b in _each(two)]", "values = [_two(exp.Mul, one.low, two.low)]", _T_COMPUTED),
+    Mutant("computed: a sum is off by one of its terms", _COMPUTED, "exp.Mul(this=one, expression=rows)", "exp.Mul(this=one, expression=exp.Literal.number(1))", _T_COMPUTED),
+    Mutant("computed: one level for several figures", _BESIDE, "return 1 - (1 - LEVEL) / together", "return LEVEL", _T_COMPUTED),
+    Mutant("computed: sums over keys above a threshold", _BESIDE, "if plan.tau is not None or plan.query.min_units is not None or not plan.measures:", "if not plan.measures:", _T_COMPUTED),
+    Mutant("plain: DISTINCT ON orders by a column before a name of SELECT", "duckdp/compiler/plain_forms.py", "    return node if not named else named[0] if len(named) == 1 else None\n", "    return node\n", ("tests/compiler/test_plain_forms.py",)),
     Mutant("added up: of all sets, known or not", _ADDING, "seen.estimate(number, used).transpose", "seen.estimates(used)[number].transpose", _T_ADDING),
     Mutant("series: an alias that is a column is a key", "duckdp/compiler/outer/series.py", "(isinstance(meant, exp.Column) or key.name.lower() in known)", "isinstance(meant, exp.Column)", ("tests/compiler/test_series.py",)),
     Mutant("least: of a public list of values", "duckdp/compiler/outer/least.py", "    if domains.find(expr) is not None:\n        return False\n", "", _T_LEAST),
@@ -71,7 +84,7 @@ OUTER: tuple[Mutant, ...] = (
     Mutant("outer: one part is charged", _SEVERAL, "epsilon_nano=sum(loss.epsilon_nano for loss in losses)", "epsilon_nano=max(loss.epsilon_nano for loss in losses)", (*_T_OUTER, *_T_LOSSES)),
     Mutant("outer: the order of the text", _SEVERAL, "reading = sorted((plan for plan in plans if plan.reads), key=Plan.canonical)", "reading = [plan for plan in plans if plan.reads]", _T_OUTER),
     Mutant("outer: all stages at the end", _SEVERAL, "found.append(stages.run(partial(_drawn, task, query, stages)))", "found.append(stages._drawn(partial(_drawn, task, query, stages)))", _T_OVER),
-    Mutant("outer: a * shows our columns", _BARS, "or len(set(names)) < len(names) or _shown_whole(outer, nodes):", "or len(set(names)) < len(names):", _T_OUTER),
+    Mutant("outer: a * shows our columns", "duckdp/compiler/outer/sources.py", "or len(set(names)) < len(names) or _shown_whole(select, nodes):", "or len(set(names)) < len(names):", _T_OUTER),
     Mutant("outer: an index is shifted", _TEXT, 'node.set("offset", 1)', "pass", _T_OUTER),
     Mutant("outer: bound after the charge", _OVER, "        named = front.bound(self.text([_empty(part) for part in columns], intervals=True))\n        released = self.release(desk, statement, fresh=fresh)\n", "        released = self.release(desk, statement, fresh=fresh)\n        named = front.bound(self.text([_empty(part) for part in columns], intervals=True))\n", _T_OVER),
     Mutant("adding: least squares of what is bounded apart", _ADDING, "    return once and rows <= max(1, table.max_rows) and min(rows, size) <= plan.groups\n", "    return True\n", _T_ADDING),

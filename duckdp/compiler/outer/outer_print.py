@@ -297,7 +297,8 @@ def _cast(node: exp.Cast) -> str:
     if type(to) is not exp.DataType or to.this not in TYPES:
         raise _UnknownError
     _only(to, "this")
-    return f"CAST({_scalar(node.this)} AS {TYPES[to.this]})"
+    word = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
+    return f"{word}({_scalar(node.this)} AS {TYPES[to.this]})"
 
 
 def _case(node: exp.Case) -> str:
@@ -366,6 +367,7 @@ _FORMS: dict[type[exp.Expr], Callable[..., str]] = {
     exp.Boolean: _boolean,
     exp.Case: _case,
     exp.Cast: _cast,
+    exp.TryCast: _cast,
     exp.Filter: _filtered,
     exp.In: _in,
     exp.Literal: _literal,
