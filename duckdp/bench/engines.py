@@ -3,13 +3,15 @@
 Parquet of four columns (a key of 10 rows a unit, a whole number, a DOUBLE, one of four texts) is written to the folder
 once. Each question is asked once, charge and noise included, of a data set that is opened in this process: seconds by
 the clock, processor seconds of it and of everything that it started (Java, workers), the largest sum of their memory,
-what of it is shared counted once, and what Spark moved between its tasks.
+what of it is shared counted once, and what Spark moved between its tasks. With ``--cap 4096`` all of them are killed as
+soon as a look, five a second, finds more than so many MiB: what was measured to its end stayed below.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -27,7 +29,7 @@ from duckdp.bench.measure import machine
 ANALYST = "bench"
 FILE_ROWS = 12_500_000  # of one file, at most
 UNIT_ROWS = 10  # rows a unit, about
-LOOK = 0.5  # seconds between two looks at memory
+LOOK = 0.2  # seconds between two looks at memory
 TICKS = os.sysconf("SC_CLK_TCK")  # of processor time, a second
 COUNT = "SELECT count(*) FROM visits"
 GROUPS = "SELECT kind, count(*), sum(cost), avg(age) FROM visits GROUP BY kind"
@@ -97,10 +99,12 @@ class Meter:
 
     Args:
         spark: whose tasks move bytes; None: nothing moves.
+        cap: MiB of all processes above which they are killed; None: no bound.
     """
 
-    def __init__(self, spark: Any = None) -> None:
+    def __init__(self, spark: Any = None, cap: int | None = None) -> None:
         self._spark = spark
+        self._cap = cap
         self._peak = 0
 
     def measure(self, run: Callable[[], object]) -> Used:
@@ -121,7 +125,13 @@ class Meter:
 
     def _watch(self, ended: threading.Event) -> None:
         while not ended.wait(LOOK):
-            self._peak = max(self._peak, sum(map(_memory, _tree())))
+            processes = _tree()
+            self._peak = max(self._peak, sum(map(_memory, processes)))
+            if self._cap is not None and self._peak > self._cap * 2**10:
+                sys.stderr.write(f"killed: {self._peak / 2**10:.0f} MiB are more than {self._cap}\n")
+                sys.stderr.flush()
+                for process in reversed(processes):
+                    os.kill(process, signal.SIGKILL)
 
     def _moved(self) -> float:
         if self._spark is None:
@@ -203,22 +213,27 @@ def main(argv: list[str]) -> int:
     options.add_argument("--rows", type=lambda text: int(float(text)), default=10**6)
     options.add_argument("--spark", action="store_true")
     options.add_argument("--memory", default="3GB", help="of DuckDB; on Spark of each task's")
+    options.add_argument("--cap", type=int, metavar="MIB", help="of all processes together; above it they are killed")
     options.add_argument("--question", action="append", choices=list(QUESTIONS))
     told = options.parse_args(argv)
     path, names = generate(told.folder, told.rows), told.question or list(QUESTIONS)
     engine = "Spark, local[2]" if told.spark else "one process"
-    sys.stdout.write(f"{machine()}\n{told.rows:,} rows, {engine}, {told.memory}, load {os.getloadavg()[0]:.0f}\n")
+    limits = f"{told.memory}, {'no cap' if told.cap is None else f'killed above {told.cap} MiB'}"
+    sys.stdout.write(f"{machine()}\n{told.rows:,} rows, {engine}, {limits}, load {os.getloadavg()[0]:.0f}\n")
     sys.stdout.write(f"| {' | '.join(HEAD)} |\n{'|---' * len(HEAD)}|\n")
     with tempfile.TemporaryDirectory(prefix="duckdp-bench-") as folder:
         ledger = os.path.join(folder, "a.ledger")
+        opened: Callable[[], duckdp.Curator]
         if told.spark:
             settings = {"spark.driver.memory": "1g", "spark.duckdp.memory": told.memory, "spark.local.dir": folder}
             settings |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
             with session(settings) as spark:
-                _measure(Meter(spark), lambda: duckdp.open(spark, tables={"visits": path}, ledger=ledger), told, names)
+                opened = lambda: duckdp.open(spark, tables={"visits": path}, ledger=ledger)  # noqa: E731
+                _measure(Meter(spark, told.cap), opened, told, names)
         else:
             source = {"visits": f"{path}/*.parquet"}
-            _measure(Meter(), lambda: duckdp.open(source, ledger=ledger, memory=told.memory), told, names)
+            opened = lambda: duckdp.open(source, ledger=ledger, memory=told.memory)  # noqa: E731
+            _measure(Meter(cap=told.cap), opened, told, names)
     sys.stdout.write(f"load {os.getloadavg()[0]:.0f}\n")
     return 0
 

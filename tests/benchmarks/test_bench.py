@@ -7,6 +7,9 @@ still be missed once by bad luck: each is asked for up to three times, and one r
 from __future__ import annotations
 
 import math
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -164,3 +167,12 @@ def test_memory_depends_on_units_not_on_rows() -> None:
     hand, private = (measure(10_000_000, 40_000, 10, what) for what in (HAND, KEYED))
     assert private[1] == 10
     assert private[0] - hand[0] < 60
+
+
+@pytest.mark.parametrize(("cap", "seconds", "ended"), [(1, 30, -signal.SIGKILL), (10**6, 1, 0)])
+def test_a_cap_ends_what_takes_more_memory(cap: int, seconds: int, ended: int) -> None:
+    work = f"Meter(cap={cap}).measure(lambda: time.sleep({seconds}))"
+    code = f"import time; from duckdp.bench.engines import Meter; {work}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == ended, done.stderr
+    assert ("killed: " in done.stderr) is (ended != 0)
