@@ -587,7 +587,7 @@ def differs(con: duckdb.DuckDBPyConnection, text: str, plan: Plan) -> str | None
     finally:
         con.execute("SET schema = 'main'")
     own = {tuple(row[:width]): tuple(row[width:]) for row in rows}
-    grids = [2.0**-m.bits for m in plan.measures if m.kind in ("sum", "cells")]
+    grids = [2.0**-m.bits for m in plan.measures if m.kind in ("sum", "cells") and m.bits > 0]  # of 0: counts
     room = max(1e-5, ROUNDED * max(grids, default=0.0))
     zero = [0 if "count" in o.name else None for o in plan.query.outputs[width:]]
     for key in found.keys() | own.keys():

@@ -89,7 +89,7 @@ SELECT count(*) FROM days WHERE day IN (SELECT day FROM visits)
 SELECT label FROM days d WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.day = d.day)
 SELECT day FROM days EXCEPT SELECT day FROM visits
 SELECT day FROM days INTERSECT SELECT day FROM visits
-SELECT (SELECT max(cost) FROM visits v WHERE v.day = d.day) FROM days d
+SELECT (SELECT cost FROM visits v WHERE v.day = d.day LIMIT 1) FROM days d
 """,
     "tests of others' rows, as columns": """
 SELECT count(*) FROM visits v WHERE paid OR EXISTS (SELECT 1 FROM labs l WHERE l.day = v.day)
