@@ -147,6 +147,52 @@ def test_what_has_no_rule_has_no_interval(owner: duckdp.Curator, text: str) -> N
     assert found.columns[-1].estimates is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT n > 40 AS g, sum(n) AS r FROM {A} AS v GROUP BY g",
+        "SELECT n > 40, sum(n) AS r FROM {A} AS v GROUP BY 1",
+        "SELECT n > 40, sum(n) AS r FROM {A} AS v GROUP BY ALL",
+        "SELECT sum(n) AS r FROM {A} AS v GROUP BY n > 40",
+        "SELECT n AS k, sum(n) AS r FROM {A} AS v GROUP BY v.k, n",
+        "SELECT k, n > 40 AS b, sum(n) AS r FROM {A} AS v GROUP BY ROLLUP (k, b)",
+        "SELECT k, sum(n) OVER (ORDER BY n DESC) AS r FROM {A} AS v",
+        "SELECT k, sum(n) OVER (PARTITION BY n > 40) AS r FROM {A} AS v",
+        "SELECT k, sum(n) OVER (ORDER BY k, n + 1 ROWS 3 PRECEDING) AS r FROM {A} AS v",
+        "SELECT k, sum(n) OVER w AS r FROM {A} AS v WINDOW w AS (ORDER BY n)",
+        "SELECT k, sum(n) OVER (w ORDER BY k) AS r FROM {A} AS v WINDOW w AS (PARTITION BY n > 40)",
+        "SELECT sum(n) OVER (PARTITION BY b) AS r FROM (SELECT k, count(*) AS n, count(*) > 40 AS b FROM a GROUP BY k)",
+        "SELECT sum(n) AS r FROM (SELECT n FROM {A} GROUP BY n) AS v",
+        "SELECT sum(n) AS r FROM (SELECT k, count(*) AS n FROM a GROUP BY k ORDER BY n DESC LIMIT 10) AS v",
+        "SELECT sum(n) AS r FROM (SELECT k, count(*) AS n FROM a GROUP BY k QUALIFY rank() OVER (ORDER BY n) < 9) AS v",
+    ],
+)
+def test_sums_over_rows_that_noise_chose_have_no_interval(owner: duckdp.Curator, text: str) -> None:
+    """Which rows are added up must not follow from the figures: the largest of many are too large by their noise."""
+    columns = owner.session("ana").sql(text.format(A=A), epsilon=1).columns
+    (found,) = [c for c in columns if c.name == "r"]
+    assert found.estimates is None
+
+
+def test_what_follows_from_noise_is_not_taken_as_known(owner: duckdp.Curator) -> None:
+    """A comparison of figures has no interval, and what is computed with it none."""
+    shown = "count(*) AS n, count(*) > 40 AS b, CASE WHEN count(*) > 40 THEN '8' ELSE '7' END AS c"
+    inner = f"(SELECT k, {shown} FROM a GROUP BY k)"
+    text = f"SELECT n / (1 + CAST(b AS INTEGER)) AS r, n * CAST(c AS INTEGER) AS s FROM {inner}"
+    columns = owner.session("ana").sql(text, epsilon=1).columns
+    assert [c.estimates for c in columns] == [None, None]
+
+
+def test_sums_that_keys_choose_have_intervals(owner: duckdp.Curator) -> None:
+    for text in (
+        "SELECT k, sum(n) OVER (PARTITION BY k % 2 ORDER BY k DESC ROWS 3 PRECEDING) AS r FROM {A} AS v",
+        "SELECT g, sum(n) AS r FROM (SELECT k AS g, count(*) AS n FROM a GROUP BY k) AS v GROUP BY g",
+        "SELECT v.k % 5, sum(n) AS r FROM {A} AS v GROUP BY ALL",
+        "SELECT k % 5 AS f, sum(n) AS r FROM {A} AS v GROUP BY ROLLUP (f)",
+    ):
+        assert owner.session("ana").sql(text.format(A=A), epsilon=1).columns[1].estimates is not None
+
+
 def test_sums_of_keys_that_noise_chose_have_no_interval(owner: duckdp.Curator) -> None:
     """Keys above a threshold; least squares, whose figures have noise in common."""
     ana = owner.session("ana")

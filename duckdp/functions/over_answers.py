@@ -19,6 +19,7 @@ from duckdp.compiler.answers import answer_columns
 from duckdp.compiler.describe import describe_plan
 from duckdp.compiler.drawn import drawn
 from duckdp.compiler.evaluate import describe_outputs
+from duckdp.compiler.expression import Aggregate, walk
 from duckdp.compiler.notes import plan_caveat, plan_notes
 from duckdp.compiler.outer.adding import with_sums
 from duckdp.compiler.outer.apart import Apart
@@ -28,6 +29,7 @@ from duckdp.compiler.outer.outer_bars import Barred, with_bars
 from duckdp.compiler.outer.outer_text import printed_outer, shown_outer, with_tables
 from duckdp.compiler.outer.public_rows import PublicRows
 from duckdp.compiler.outer.several import payloads_of, plan_parts, task_of, total
+from duckdp.compiler.outer.sources import Figures
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.pricing import Price, Terms
 from duckdp.compiler.printing import quote
@@ -259,7 +261,7 @@ def plan_outer(apart: Apart, terms: Terms, neighbours: Neighbours) -> Outer:
         QueryError, ParameterError: as :func:`duckdp.compiler.outer.several.plan_parts`.
     """
     prices = plan_parts(apart.parts, terms, neighbours)
-    released = [[noisy for _, _, noisy in describe_outputs(price.plan)] for price in prices]
+    released = [_figures(price.plan) for price in prices]
     plain = printed_outer(apart.outer)
     barred, barred_text = _barred(apart.outer, released)
     return Outer(
@@ -272,7 +274,14 @@ def plan_outer(apart: Apart, terms: Terms, neighbours: Neighbours) -> Outer:
     )
 
 
-def _barred(outer: exp.Query, released: Sequence[Sequence[bool]]) -> tuple[Barred, str]:
+def _figures(plan: Plan) -> list[bool | None]:
+    """Of each output whether it is a figure with an interval, follows from noise without one (None), or is a key."""
+    shape = describe_outputs(plan)
+    made = [any(isinstance(n, Aggregate) for n in walk(o.expr)) for o in plan.query.outputs]
+    return [released or (None if noisy else False) for (_, _, released), noisy in zip(shape, made, strict=True)]
+
+
+def _barred(outer: exp.Query, released: Figures) -> tuple[Barred, str]:
     """The outer part with error columns, printed; of what is computed only where that is no long text."""
     barred = with_bars(outer, released)
     if barred.made:

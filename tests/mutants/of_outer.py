@@ -25,6 +25,8 @@ _T_LEAST = ("tests/compiler/test_outer.py::test_values_that_are_declared_have_no
 OUTER: tuple[Mutant, ...] = (
     Mutant("computed: sums of rows that a join repeats", _COMPUTED, 'or len(self.sources) != 1 or self.select.args.get("joins"):', 'or not self.sources:', _T_COMPUTED),
     Mutant("computed: sums of rows that noise chose", _COMPUTED, '        if self.select.args.get("where") or self.select.args.get("sample"):', "        if False:", _T_COMPUTED),
+    Mutant("computed: sums of rows that figures choose", _COMPUTED, " or not self._is_of_keys(over):", ":", _T_COMPUTED),
+    Mutant("computed: what follows from noise as known", _COMPUTED, "return exact(node) if released is False else None", "return exact(node)", _T_COMPUTED),
     Mutant("computed: sums over a SELECT that chooses", _COMPUTED, "if source.block is not None and any(source.block.args.get(k) for k in _CHOOSING):", "if False:", _T_COMPUTED),
     Mutant("computed: a name of SELECT as a known value", _COMPUTED, "        if len(named) != 1:\n            return None\n", "        if len(named) != 1:\n            return exact(node)\n", _T_COMPUTED),
     Mutant("computed: a divisor on both sides of 0", _ENDS, "[exp.GT(this=_held(two.low), expression=zero), ", "[", _T_COMPUTED),

@@ -10,7 +10,7 @@
 All figures have intervals that hold at once, and the ends follow from them (outer/outer_ends.py). A sum over rows is
 off by at most its reach times the square root of their number (outer/beside.py), where each of its rows is one of a
 release and stands in it once: no join repeats any, and none is chosen by what noise made of it (WHERE, LIMIT, QUALIFY
-before the sum; keys above a threshold).
+before the sum; keys above a threshold; GROUP BY, PARTITION BY or an order of a window by a figure).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from duckdp.compiler.evaluate import NORMAL_95
+from duckdp.compiler.frame import aggregates
 from duckdp.compiler.outer.beside import Beside
 from duckdp.compiler.outer.outer_ends import Ends, ends_of, exact, extreme
-from duckdp.compiler.outer.sources import PUBLIC, Named, Source, is_grouped, origin, place_of, sources_of
-from duckdp.compiler.outer.trees import column
+from duckdp.compiler.outer.sources import PUBLIC, Figures, Named, Source, is_grouped, origin, place_of, sources_of
+from duckdp.compiler.outer.trees import column, nodes_of
 
-_CHOOSING = ("where", "qualify", "limit", "offset", "sample", "distinct", "having")
+_CHOOSING = ("where", "group", "qualify", "limit", "offset", "sample", "distinct", "having")
 _ALONE = frozenset(("expressions", "from_"))
 Exposed = tuple[exp.Select, str]
-Released = Sequence[Sequence[bool]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Computed:
 
 
 def bars_of(
-    node: exp.Expression, select: exp.Select, sources: Sequence[Source], released: Released, named: Named
+    node: exp.Expression, select: exp.Select, sources: Sequence[Source], released: Figures, named: Named
 ) -> Computed | None:
     """The error columns of an output; None: it holds no figure, or has no rule.
 
@@ -50,7 +50,7 @@ def bars_of(
         node: left as it is.
         select: that it is of.
         sources: what this reads.
-        released: of each part's outputs, whether it is a noisy figure.
+        released: of each part's outputs, what it is.
         named: CTEs by lower-case name.
     """
     first = _Leaves(released, named, 1)
@@ -74,14 +74,14 @@ class _Leaves:
     """The figures of one output.
 
     Attributes:
-        released: of each part's outputs, whether it is a noisy figure.
+        released: of each part's outputs, what it is.
         named: CTEs by lower-case name.
         together: how many figures have to hold at once.
         figures: those that were met.
         exposed, beside: what they need.
     """
 
-    released: Released
+    released: Figures
     named: Named
     together: int
     figures: set[str] = field(default_factory=set)
@@ -167,9 +167,10 @@ class _Within:
             return None  # a key is not shown by itself
         return self.leaves.ends(source, place, f"{self.key}{source.name.lower()}.{place}")
 
-    def _figure(self, source: Source, place: int, node: exp.Column) -> Ends:
-        if not self.leaves.released[source.part][place]:
-            return exact(node)
+    def _figure(self, source: Source, place: int, node: exp.Column) -> Ends | None:
+        released = self.leaves.released[source.part][place]
+        if not released:
+            return exact(node) if released is False else None
         return self.leaves.ends(source, place, f"{self.key}{source.name.lower()}.{place}")
 
     def _subquery(self, node: exp.Subquery) -> Ends | None:
@@ -199,6 +200,22 @@ class _Within:
         if source.block is not None and any(source.block.args.get(k) for k in _CHOOSING):
             return None
         of, place = origin(call.this, self.sources)
-        if of is None or place is None or not self.leaves.released[of.part][place]:
+        if of is None or place is None or not self.leaves.released[of.part][place] or not self._is_of_keys(over):
             return None
         return self.leaves.sum_ends(of, place, f"{self.key}{(over or call).sql()}", call, over)
+
+    def _is_of_keys(self, over: exp.Window | None) -> bool:
+        """Whether which rows a sum is of follows from keys and constants: nothing that says it reads a figure."""
+        if over is not None and over.args.get("alias"):
+            return False  # what WINDOW names
+        group, outputs = self.select.args.get("group"), self.select.expressions
+        grouping = [group, *(e for e in outputs if not aggregates(e))] if group else []  # by place, name or ALL
+        window = [] if over is None else [exp.Window(**(over.args | {"this": exp.Null()}))]
+        said = [n for part in (*grouping, *window) for n in nodes_of(part)]
+        names = {e.alias.lower() for e in outputs if grouping and e.alias}
+        known = all(self._is_key(n) or n.name.lower() in names for n in said if isinstance(n, exp.Column))
+        return known and not any(isinstance(n, exp.Query) for n in said)
+
+    def _is_key(self, node: exp.Column) -> bool:
+        source, place = origin(node, self.sources)
+        return source is not None and place is not None and self.leaves.released[source.part][place] is False

@@ -21,7 +21,7 @@ from sqlglot import exp
 from duckdp.compiler.outer.beside import Beside
 from duckdp.compiler.outer.block import column_name
 from duckdp.compiler.outer.computed import bars_of
-from duckdp.compiler.outer.sources import Source, is_grouped, origin, sources_of
+from duckdp.compiler.outer.sources import Figures, Source, is_grouped, origin, sources_of
 from duckdp.compiler.outer.trees import column, duplicate
 from duckdp.compiler.output_names import output_name
 from duckdp.result import SUFFIXES
@@ -63,12 +63,12 @@ class _Found:
     made: bool = False
 
 
-def with_bars(outer: exp.Query, released: Sequence[Sequence[bool]], *, computed: bool = True) -> Barred:
+def with_bars(outer: exp.Query, released: Figures, *, computed: bool = True) -> Barred:
     """The outer part with the error columns of outputs that are released figures, or are computed from some.
 
     Args:
         outer: left as it is.
-        released: of each part's outputs, whether it is a noisy figure.
+        released: of each part's outputs, what it is.
         computed: whether those too that are computed.
     """
     assert isinstance(outer, exp.Expression)
@@ -122,7 +122,7 @@ def _branches(outer: exp.Query) -> list[exp.Select]:
 
 
 def _found(
-    made: exp.Select, released: Sequence[Sequence[bool]], named: Mapping[str, exp.Expression], *, computed: bool
+    made: exp.Select, released: Figures, named: Mapping[str, exp.Expression], *, computed: bool
 ) -> dict[int, _Found]:
     """What is known of the outputs of a SELECT, by their places; ``*`` is written out."""
     found: dict[int, _Found] = {}

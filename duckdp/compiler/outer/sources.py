@@ -15,6 +15,8 @@ from duckdp.compiler.outer.trees import nodes_of
 PUBLIC = -1  # the part of what is no release
 _ODD = (exp.Pivot, exp.Columns, exp.Lateral, exp.Unnest)
 Named = Mapping[str, exp.Expression]
+Figures = Sequence[Sequence[bool | None]]
+"""Of each part's outputs: whether it is a figure with an interval, or a key; None: it follows from noise alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
