@@ -90,6 +90,23 @@ def test_some_generated_statements(con: duckdb.DuckDBPyConnection) -> None:
     assert list(differences(con, random.Random("few"), FEW)) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) AS n, sum(b) AS s FROM (SELECT DISTINCT pid, dept, b FROM (SELECT *, 3 AS b FROM visits))",
+        "SELECT count(*) AS n FROM (SELECT DISTINCT pid, 'a' AS b FROM visits) WHERE b = 'a'",
+        "SELECT dept, count(*) AS n FROM (SELECT DISTINCT 1 AS one, pid, dept FROM visits) GROUP BY dept",
+    ],
+)
+def test_constants_beside_distinct_columns(text: str, con: duckdb.DuckDBPyConnection) -> None:
+    """They are alike in all rows: as keys they were refused."""
+    plan = plan_of(text, WIDE)
+    for seed in range(5):
+        rows = random_data(random.Random(seed), wild=False)
+        load_reference(con, {name: _few(own) for name, own in rows.items()})
+        assert differs(con, text, plan) is None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(MANY // AT_ONCE))
 def test_ten_thousand_generated_statements(part: int, con: duckdb.DuckDBPyConnection) -> None:

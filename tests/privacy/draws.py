@@ -375,6 +375,11 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("tree, products", _wide("tree", NUMBERS, epsilon_nano=100 * NANO)),
         Case("tree, values", _wide("tree", ["age", "smoker"], epsilon_nano=10 * NANO)),
         Case("tree, replaced", _wide("tree", MIXED[2:6], ROWS, neighbours=REPLACE)),
+        Case("tree, NULLs counted", _wide("tree", MIXED[1:5], epsilon_nano=2 * NANO)),
+        Case(
+            "tree, NULLs counted, gaussian, replaced",
+            _wide("tree", MIXED, ROWS, delta=LARGE_DELTA, neighbours=REPLACE, epsilon_nano=NANO // 2),
+        ),
     ),
     PsiTask: (
         Case("psi", _wide("psi", NUMBERS)),

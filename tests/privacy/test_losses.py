@@ -55,6 +55,7 @@ from duckdp.synthetic.moments.buy import strongest as best
 from duckdp.synthetic.psi import buy as psi
 from duckdp.synthetic.tree.buy import counts as tree_counts
 from duckdp.synthetic.tree.buy import grow as tree
+from duckdp.synthetic.tree.buy import null_counts
 from duckdp.synthetic.unit.buy import purse as release
 from duckdp.synthetic.unit.features import Factor
 from duckdp.synthetic.unit.normed import Normed, NormedFunctions, NormedProducts
@@ -175,7 +176,7 @@ def meter() -> Iterator[list[Draw]]:
 
     with pytest.MonkeyPatch.context() as patch:
         modules = (additive, noisy_tables, second_moments, sum_noise, counted, missing, release, tree_counts, psi)
-        for module in (*modules, tree_quantiles, cluster_means, logistic_steps):
+        for module in (*modules, tree_quantiles, cluster_means, logistic_steps, null_counts):
             for name, law in (("laplace_noise", "laplace"), ("gaussian_noise", "gaussian"), ("cube_noise", "cube")):
                 if hasattr(module, name):
                     listen(module, name, law)
@@ -239,11 +240,11 @@ def pairs(neighbours: Neighbours, keyed: bool) -> Iterator[tuple[list[Any], list
             yield base, [*base, *(rows * 8 if keyed else rows[:1])]
 
 
-def largest_share(case: Case) -> float:
-    """Over the pairs: the largest part of the charge that a pair uses."""
+def largest_share(case: Case, of: Sequence[tuple[list[Any], list[Any]]] = ()) -> float:
+    """Over the pairs, or these: the largest part of the charge that a pair uses."""
     task, worst, script = case.make(), 0.0, None
     found = pairs(_holder(task, "neighbours").neighbours, _holder(task, "table").table.unit_key is not None)
-    for one, other in islice(found, 2 if case.name.startswith("tree") else None):
+    for one, other in of or islice(found, 2 if case.name.startswith("tree") else None):
         script = record(task, one, None)[1] if script is None else script
         first, second = record(task, one, script)[0], record(task, other, script)[0]
         epsilon, rho = cost(first, second)
@@ -371,6 +372,24 @@ def test_twin_whose_choices_cost_four_times_their_rho(
     plain = getattr(owner, attribute)
     monkeypatch.setattr(owner, attribute, lambda *given: 2 * plain(*given))
     assert _over(kind, name)
+
+
+@pytest.mark.parametrize("name", ["tree, NULLs counted", "tree, NULLs counted, gaussian, replaced"])
+def test_a_row_of_nulls_costs_no_more_and_the_twin_that_is_not_scaled_does(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the stage, a small part of the charge: what it uses beside one in which rows add nothing."""
+    case, base = _case("TreeTask", name), tables()["usual"][:60]
+    without = [*base, (999, *EDGE)] if name.endswith("replaced") else base
+    planned, honest = float(case.make()._plans[0].nulls), null_counts.weight  # type: ignore[attr-defined]
+
+    def used(weight: Callable[..., int]) -> float:
+        monkeypatch.setattr(null_counts, "weight", weight)
+        return largest_share(case, [(without, [*base, (999, *NONE)])])
+
+    rest = used(lambda *_, **__: 0)
+    assert 0.3 * planned < used(honest) - rest <= planned * (1 + 1e-6)
+    assert used(lambda *_, **__: 1 << null_counts.BITS) - rest > 1.05 * planned
 
 
 def test_twin_whose_score_moves_further_than_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

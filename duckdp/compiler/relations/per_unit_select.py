@@ -57,6 +57,8 @@ class Grouped:
         """
         for node in self._groups():
             expr = self.row(node)
+            if isinstance(expr, Literal) and self.select.args.get("distinct"):
+                continue  # alike in all rows
             if isinstance(expr, Literal):
                 self._refuse("Q303", "a constant is not a grouping key.", node)
             self.keys[expr] = key_column(expr, self.domains)
@@ -114,9 +116,12 @@ class Grouped:
         if not node.find(exp.Column) or has_aggregate(node):
             return None
         try:
-            column = self.keys.get(self.row(node))
+            expr = self.row(node)
         except QueryError:
-            column = None
+            expr = None
+        if isinstance(expr, Literal) and self.select.args.get("distinct"):
+            return expr
+        column = None if expr is None else self.keys.get(expr)
         if column is not None:
             return ColumnRef(column)
         if isinstance(node, (exp.Column, exp.Star)):
