@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from duckdp.catalog.table import Table
+from duckdp.compiler.in_any_form import read_in_any_form
 from duckdp.compiler.parse import parse_statement
-from duckdp.compiler.plain_forms import plain_forms
 from duckdp.compiler.plan import Plan, make_plan
 from duckdp.compiler.select import read_select
 from duckdp.core.types import Neighbours, parse_delta, parse_epsilon
-from duckdp.errors import QueryError
 from tests.relational import COLUMNS, Source, Statements
 
 EPSILON = 100  # at which hardly a value of a short list is hidden by noise
@@ -32,16 +31,8 @@ SERIES = {
 
 def short_plan(text: str, known: Mapping[str, Table], epsilon: int = EPSILON) -> Plan:
     """Text to plan, in plain forms where it has no rule as it stands."""
-    statement = parse_statement(text)
-    try:
-        query = read_select(statement, known, text, ())
-    except QueryError:
-        plain = plain_forms(statement, known)
-        if plain is None:
-            raise
-        query = read_select(plain, known, text, ())
     return make_plan(
-        query,
+        read_in_any_form(read_select, parse_statement(text), known, text),
         epsilon_nano=parse_epsilon(epsilon),
         delta_atto=parse_delta("1e-8"),
         neighbours=Neighbours.ADD_REMOVE,

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-
-from sqlglot import exp
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.clock import today
+from duckdp.compiler.in_any_form import Reader, read_in_any_form
 from duckdp.compiler.outer.apart import Apart
 from duckdp.compiler.outer.looked_up import with_single_values
 from duckdp.compiler.outer.whole import read_whole
 from duckdp.compiler.parse import parse_statement
-from duckdp.compiler.plain_forms import plain_forms
 from duckdp.compiler.plan import Plan, is_small
 from duckdp.compiler.query import Query
 from duckdp.compiler.release import SelectTask
@@ -34,16 +32,6 @@ if TYPE_CHECKING:
     from duckdp.smooth.summary import SmoothSummary
 
 T = TypeVar("T")
-M = TypeVar("M", covariant=True)
-
-
-class Reader(Protocol[M]):
-    """Validates a statement: its tree, tables by lower-case name, its text, and the values of ? and $1."""
-
-    def __call__(
-        self, statement: exp.Expression, tables: Mapping[str, Table], text: str, parameters: Sequence[object]
-    ) -> M:
-        """What it is; ``QueryError`` if it has no rule."""
 
 
 class Lookups:
@@ -166,13 +154,9 @@ class Lookups:
         """What a reader makes of a statement; if it has no rule, in plain forms; with constants for public values."""
         statement, known = parse_statement(text), self.known()
         try:
-            return reader(statement, known, text, parameters)
+            return read_in_any_form(reader, statement, known, text, parameters)
         except QueryError as error:
             refusal = error
-        plain = plain_forms(statement, known)
-        if plain is not None:
-            with suppress(QueryError):
-                return reader(plain, known, text, parameters)
         try:
             made = with_single_values(statement, known, text, parameters, self._data.public_answer)
         except QueryError as error:

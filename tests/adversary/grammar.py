@@ -17,6 +17,7 @@ import duckdb
 
 from duckdp.catalog.table import Table
 from duckdp.compiler.emit import emit
+from duckdp.compiler.in_any_form import read_in_any_form
 from duckdp.compiler.outer.apart import Apart
 from duckdp.compiler.outer.outer_bars import with_bars
 from duckdp.compiler.outer.outer_text import printed_outer
@@ -27,7 +28,7 @@ from duckdp.compiler.plain_forms import plain_forms
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.pricing import Terms
 from duckdp.core.types import Neighbours
-from duckdp.errors import DuckDPError, QueryError
+from duckdp.errors import DuckDPError
 from tests.adversary.newest import newest
 
 SECONDS = 10.0  # that reading one statement may take, on a busy machine
@@ -485,13 +486,8 @@ def plans_of(text: str, known: Mapping[str, Table], values: Sequence[object]) ->
         DuckDPError: it is refused.
     """
     statement = parse_statement(text)
-    plain = plain_forms(statement, known)
-    try:
-        found = read_whole(statement, known, text, values)
-    except QueryError:
-        if plain is None:
-            raise
-        found = read_whole(plain, known, text, values)
+    plain_forms(statement, known)  # of what has a rule as it stands, too
+    found = read_in_any_form(read_whole, statement, known, text, values)
     terms = Terms(epsilon=1, delta="1e-6")
     prices = plan_parts(found.parts if isinstance(found, Apart) else [found], terms, Neighbours.ADD_REMOVE)
     if isinstance(found, Apart):

@@ -10,11 +10,10 @@ import duckdb
 import pytest
 
 import duckdp
-from duckdp.compiler import scalar_joins
+from duckdp.compiler import in_any_form, scalar_joins
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plain_forms import plain_forms
 from duckdp.compiler.query import Query
-from duckdp.desk import lookups
 from duckdp.errors import QueryError
 from tests.test_tpch import exact, own_answer
 
@@ -187,7 +186,7 @@ def test_what_pairs_people_is_refused_written_out_too(text: str, owner: duckdp.C
 def test_what_is_answered_as_it_stands_is_not_written_out(
     owner: duckdp.Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookups, "plain_forms", lambda *_: pytest.fail("it had a rule"))
+    monkeypatch.setattr(in_any_form, "plain_forms", lambda *_: pytest.fail("it had a rule"))
     owner.session("ana").desk.read_whole("SELECT country, count(*) AS n FROM customers WHERE born > 1960 GROUP BY 1")
 
 
