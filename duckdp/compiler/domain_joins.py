@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duckdp.catalog.table import Kind, Scalar, Table
-from duckdp.compiler.expression import ColumnRef, Expr
 from duckdp.compiler.printing import SQL_TYPES, Parameters
 from duckdp.compiler.query import Query
-from duckdp.compiler.relations.relation import Relation, is_public, public_joins
+from duckdp.compiler.relations.relation import Relation, public_joins
 
 MOST_SEARCHED = 64  # values of a list in which each is looked for
 
@@ -67,7 +66,7 @@ def join_domain(i: int, query: Query, parameters: Parameters) -> DomainJoin | No
     plain = [float(v) for v in values] if kind is Kind.NUMBER else values  # type: ignore[arg-type]
     size = "USMALLINT" if len(values) < 2**16 else "UINTEGER"  # narrow keys make the grouping faster
     listed = f"CAST({parameters.bind(plain)} AS {SQL_TYPES[kind]}[])"
-    searched = len(values) <= MOST_SEARCHED and _of_public(query.table, key.expr)
+    searched = len(values) <= MOST_SEARCHED and _joins_public(query.table)
     places = "" if searched else f"CAST({parameters.bind(list(range(1, len(values) + 1)))} AS {size}[])"
     return DomainJoin(
         name=f"d{i}",
@@ -79,11 +78,10 @@ def join_domain(i: int, query: Query, parameters: Parameters) -> DomainJoin | No
     )
 
 
-def _of_public(table: Table, key: Expr) -> bool:
-    """Whether a key is a column of one of several public tables that rows are joined with.
+def _joins_public(table: Table) -> bool:
+    """Whether rows are joined with several public tables.
 
-    Its values are few then beside the rows, and the order of joins matters: DuckDB knows nothing of a list that is one
-    more relation to join, and would begin with it.
+    Then the order of joins matters: DuckDB knows nothing of a list that is one more relation to join. It would begin
+    with it, or leave for last what makes rows few.
     """
-    several = isinstance(table, Relation) and public_joins(table) > 1
-    return several and isinstance(key, ColumnRef) and is_public(table, key.column.name)
+    return isinstance(table, Relation) and public_joins(table) > 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -518,8 +519,8 @@ def run(
             if error.code.startswith("X") or "\n\n\n" in str(error):
                 found.wrong.append((error.code, text))
             continue
-        except BaseException as error:  # noqa: BLE001 - what is looked for
-            found.wrong.append((f"{type(error).__name__}: {error}", text))
+        except BaseException:  # noqa: BLE001 - what is looked for
+            found.wrong.append((traceback.format_exc(), text))
             continue
         finally:
             if time.process_time() - begun > SECONDS:

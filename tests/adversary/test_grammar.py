@@ -60,6 +60,8 @@ def test_for_as_long_as_is_asked(con: duckdb.DuckDBPyConnection, begun: int) -> 
     end = time.process_time() + min(PART, SECONDS - begun)
     found = run(con, Grammar(random.Random()), WORLD, lambda _: time.process_time() > end)
     print(f"{sum(found.outcomes.values()):,} statements: {dict(found.outcomes.most_common())}")
+    for what, text in found.wrong:  # whole: no seed makes it again
+        print(text, what, sep="\n")
     assert found.wrong == []
 
 

@@ -87,6 +87,8 @@ TEXTS = (
     "SELECT name, count(*) FROM a JOIN b ON a.pid = b.pid AND a.i = b.i JOIN p ON b.held = p.held "
     "LEFT JOIN q ON p.small = q.small AND a.small = q.small GROUP BY name",
     "SELECT count(*) FROM (SELECT pid, small + 1 AS s, held FROM a) t JOIN p ON t.s = p.small AND t.held = p.held",
+    "SELECT name, CASE WHEN a.small > 1 THEN 'x' WHEN a.small < 1 THEN 'y' END AS c, a.small % 3 AS m, count(*) FROM a "
+    "JOIN p ON a.small = p.small JOIN q ON p.small = q.small GROUP BY ALL",
 )
 
 
@@ -131,7 +133,7 @@ def test_which_keys_are_whole() -> None:
     printed = [emit(plan_of(text, known), 7).sql for text in TEXTS]
     assert ["__whole" in sql for sql in printed[:6]] == list(found.values())
     assert ["__whole" in sql for sql in printed[6:10]] == [True, True, False, True]
-    assert [sql.count("list_position") > 0 for sql in printed[-3:]] == [True, True, False]
+    assert [sql.count("list_position") > 0 for sql in printed[-4:]] == [True, True, False, True]
     named = replace(known["a"], columns=(*known["a"].columns, column("__whole i", "INTEGER")))
     assert not whole_keys.is_whole(named, "i")
 
