@@ -64,10 +64,11 @@ def is_deaf(frame: FrameType) -> bool:
     """Whether Python tells a tracer of a line where it hears no signal, and which no handler guards.
 
     It hears them where calls return and loops go round. So not at ``try``, which does nothing by itself, and not where
-    a ``with`` is left: within, or once ``__exit__`` was called.
+    a ``with`` is left: within, or once ``__exit__`` was called. Nor where a handler ends: what it handled would be the
+    context of every later error in this thread.
     """
     code, at = frame.f_code.co_code, frame.f_lasti
-    if code[at] == dis.opmap["NOP"]:
+    if code[at] in (dis.opmap["NOP"], dis.opmap["POP_EXCEPT"]):
         return True
     if code[at] == dis.opmap.get("SWAP"):  # it is left by return
         at += 2
@@ -86,12 +87,15 @@ def steps(work: Callable[[], object], within: Sequence[str]) -> int:
 
 def interrupted(work: Callable[[], object], at: int, within: Sequence[str]) -> BaseException | None:
     """Runs work with an interrupt at that step; the error keeps its traceback and all frames, as in a shell."""
+    before, met = sys.exception(), None
     try:
         with Interruptions(at, within):
             work()
     except (KeyboardInterrupt, DuckDPError) as error:
-        return error
-    return None
+        met = error
+    if sys.exception() is not before:
+        raise RuntimeError(f"the interrupt at step {at} came where Python hears none: an error counts as handled still")
+    return met
 
 
 def others_can_write(path: str | Path, seconds: float = 60) -> None:

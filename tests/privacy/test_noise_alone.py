@@ -14,11 +14,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from duckdp.compiler import logistic_steps, net_task, quantile_levels
+import duckdp
 from duckdp.compiler.edges import SpanningTreeTask
 from duckdp.compiler.per_unit import PerUnitTask
 from duckdp.compiler.quantile import QuantileTask
@@ -28,32 +31,22 @@ from duckdp.core.types import Neighbours
 from duckdp.mechanisms import (
     additive,
     candidate_quantiles,
-    cluster_means,
     exponential_quantiles,
     heavy_hitters,
-    multiplicative_weights,
     mwem,
-    noisy_tables,
-    second_moments,
     small_database,
     sparse_vector,
     top_k,
-    tree_quantiles,
 )
-from duckdp.mechanisms import bounds as bounds_module
 from duckdp.mechanisms.block_median import BlockMedian
 from duckdp.mechanisms.center_of_attention import CenterOfAttention
 from duckdp.mechanisms.center_of_vectors import CenterOfVectors
-from duckdp.smooth import sum_noise
 from duckdp.smooth.buy import counted
-from duckdp.synthetic.lp.buy import null_patterns as missing
 from duckdp.synthetic.moments.buy import strongest as best
-from duckdp.synthetic.psi import buy as psi
 from duckdp.synthetic.tree.buy import counts as tree_counts
 from duckdp.synthetic.tree.buy import grow as tree
 from duckdp.synthetic.tree.buy import products as tree_products
 from duckdp.synthetic.tree.buy import resumed
-from duckdp.synthetic.unit.buy import purse as release
 from tests.gate import COLUMNS, clinic, plan_for
 from tests.privacy.draws import LOW, REPLACE, ROWS, SLOW, TASKS, Case, Seen, connect, observe, tables
 from tests.privacy.test_draws import _case
@@ -76,27 +69,21 @@ CASES = MORE + [(kind, case) for kind, cases in TASKS.items() for case in cases 
 PARAMETERS = [
     pytest.param(c, id=f"{k.__name__}-{c.name}", marks=[pytest.mark.slow] if c.name in SLOW else []) for k, c in CASES
 ]
-MODULES = (
-    additive,
-    sum_noise,
-    counted,
-    missing,
-    release,
-    tree_counts,
-    psi,
-    bounds_module,
-    sparse_vector,
-    multiplicative_weights,
-    net_task,
-    noisy_tables,
-    quantile_levels,
-    second_moments,
-    logistic_steps,
-    tree_quantiles,
-    heavy_hitters,
-    cluster_means,
-    mwem,
-)
+NOISES = ("laplace_noise", "gaussian_noise", "cube_noise")
+#: Modules whose noise is let alone: the samplers, and noise that the data scale (SCALED).
+LEFT = {"duckdp.core.noise", "duckdp.mechanisms.cube", "duckdp.mechanisms.scale_bound", "duckdp.compiler.edges"}
+PACKAGE = Path(duckdp.__file__).parent
+
+
+def _noisy_modules() -> list[ModuleType]:
+    """All that take noise by name, read off their texts: a stage that is new is among them."""
+    paths = [p for p in PACKAGE.rglob("*.py") if "bench" not in p.parts and any(n in p.read_text() for n in NOISES)]
+    names = {".".join(("duckdp", *p.relative_to(PACKAGE).with_suffix("").parts)) for p in paths}
+    assert names > LEFT
+    return [import_module(name) for name in sorted(names - LEFT)]
+
+
+MODULES = _noisy_modules()
 Held = list["Figure"]
 
 

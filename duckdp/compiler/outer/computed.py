@@ -181,7 +181,7 @@ class _Within:
         sources = sources_of(select, self.leaves.named)
         if not sources or len(select.expressions) != 1 or any(k != "this" and v for k, v in node.args.items()):
             return None
-        key = f"{self.key}{select.sql()}:"
+        key = f"{self.key}{select!r}:"
         inner = ends_of(select.expressions[0].unalias(), self.leaves.of(select, sources, key))
         if inner is None or inner.constant:
             return None
@@ -202,7 +202,7 @@ class _Within:
         of, place = origin(call.this, self.sources)
         if of is None or place is None or not self.leaves.released[of.part][place] or not self._is_of_keys(over):
             return None
-        return self.leaves.sum_ends(of, place, f"{self.key}{(over or call).sql()}", call, over)
+        return self.leaves.sum_ends(of, place, f"{self.key}{over or call!r}", call, over)
 
     def _is_of_keys(self, over: exp.Window | None) -> bool:
         """Whether which rows a sum is of follows from keys and constants: nothing that says it reads a figure."""

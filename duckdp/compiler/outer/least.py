@@ -41,7 +41,7 @@ def told(node: exp.Expression, written: str) -> str:
 def asks_least(node: exp.Expression) -> bool:
     """Whether a node is min or max of one column."""
     plain = isinstance(node, (exp.Min, exp.Max)) and not any(v for k, v in node.args.items() if k != "this")
-    return plain and not isinstance(node.this, (exp.Distinct, exp.Star))
+    return plain and node.this is not None and not isinstance(node.this, (exp.Distinct, exp.Star))
 
 
 def has_open_values(expr: Expr, domains: Domains) -> bool:
