@@ -14,6 +14,7 @@ import duckdp
 from duckdp.errors import DuckDPError
 
 _LOAD_CONST = dis.opmap["LOAD_CONST"]
+_DEAF = {dis.opmap[name] for name in ("NOP", "PUSH_EXC_INFO", "POP_EXCEPT")}
 PACKAGE = Path(duckdp.__file__).parent
 
 
@@ -64,11 +65,11 @@ def is_deaf(frame: FrameType) -> bool:
     """Whether Python tells a tracer of a line where it hears no signal, and which no handler guards.
 
     It hears them where calls return and loops go round. So not at ``try``, which does nothing by itself, and not where
-    a ``with`` is left: within, or once ``__exit__`` was called. Nor where a handler ends: what it handled would be the
-    context of every later error in this thread.
+    a ``with`` is left: within, or once ``__exit__`` was called. Nor where a handler begins or ends: what it handles
+    would be the context of every later error in this thread.
     """
     code, at = frame.f_code.co_code, frame.f_lasti
-    if code[at] in (dis.opmap["NOP"], dis.opmap["POP_EXCEPT"]):
+    if code[at] in _DEAF:
         return True
     if code[at] == dis.opmap.get("SWAP"):  # it is left by return
         at += 2

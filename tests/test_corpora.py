@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import statistics
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from duckdp.errors import CODES
+from duckdp.functions.releases import Select
+from duckdp.functions.spec import FUNCTIONS
 from duckdp.result import Result
 from duckdp.session import Session
 from tests.corpora import CORPORA, corpus, explained
@@ -46,3 +50,20 @@ def test_what_is_planned_is_answered(opened: tuple[str, Session]) -> None:
         if explained(ana, question) == "answered":
             found = ana.sql(question.text, epsilon=1, delta="1e-6")
             assert isinstance(found, Result), question.title
+
+
+@pytest.mark.slow
+def test_a_plan_takes_two_milliseconds_at_most(opened: tuple[str, Session]) -> None:
+    """Parse to plan, of texts that nobody has asked before; the median over a corpus of each statement's median."""
+    name, ana = opened
+    spec, asked = FUNCTIONS["dp_query"], [q.text for q in corpus(name) if explained(ana, q) == "answered"]
+    took: dict[str, list[float]] = {text: [] for text in asked}
+    for turn in range(15):
+        for text in asked:
+            question = Select(**spec.read_values({"text": f"{text}\n-- {turn}", "epsilon": 1, "delta": "1e-6"}))
+            begun = time.process_time()
+            question._planned(ana.desk)
+            took[text].append(1000 * (time.process_time() - begun))
+    each = [statistics.median(times) for times in took.values()]
+    print(f"{name}: {len(each)} statements, ms {[round(x, 2) for x in statistics.quantiles(each, n=10)]}")
+    assert statistics.median(each) <= 2
