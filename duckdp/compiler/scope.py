@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NoReturn
 
 from sqlglot import exp
@@ -58,19 +59,37 @@ class View:
 
     def key(self, name: str) -> KeyId | None:
         """What a column names rows of."""
-        return next((k for n, k in self.keys if n.lower() == name.lower()), None)
+        return self._keys.get(name.lower())
 
     def column(self, name: str) -> Expr | None:
         """The expression of a column, ignoring case."""
-        return next((e for n, e in self.columns if n.lower() == name.lower()), None)
+        return self._columns.get(name.lower())
 
     def is_unit(self, name: str) -> bool:
         """Whether a column is the privacy unit."""
-        return name.lower() in (n.lower() for n in self.units)
+        return name.lower() in self._units
 
     def mark(self, name: str) -> Expr | None:
         """The flag of a column that is the privacy unit or NULL."""
-        return next((e for n, e in self.marks if n.lower() == name.lower()), None)
+        return self._marks.get(name.lower())
+
+    # a statement asks each view many times; of names alike but for case the first counts
+
+    @cached_property
+    def _keys(self) -> dict[str, KeyId]:
+        return {n.lower(): k for n, k in reversed(self.keys)}
+
+    @cached_property
+    def _columns(self) -> dict[str, Expr]:
+        return {n.lower(): e for n, e in reversed(self.columns)}
+
+    @cached_property
+    def _units(self) -> frozenset[str]:
+        return frozenset(n.lower() for n in self.units)
+
+    @cached_property
+    def _marks(self) -> dict[str, Expr]:
+        return {n.lower(): e for n, e in reversed(self.marks)}
 
 
 def view_of(table: Table) -> View:

@@ -144,7 +144,8 @@ class Joining:
             both_sides.require_known(c for part in said for c in part.find_all(exp.Column))
             self._refuse("Q204", ways.join_units(rows.table.unit_key), node)
         if on is None:  # of what WHERE says, keys belong to the join
-            said = [part for part in said if id(part) in self._keys_of(rows, other, where)]
+            keys_of_both = self._keys_of(rows, other, where)
+            said = [part for part in said if id(part) in keys_of_both]
         read = self.reader(both_sides)
         parts = [boolean(read(part), part, "ON", self.text) for part in said]
         return both(*(p for p in parts if p != TRUE)), frozenset()
