@@ -49,10 +49,12 @@ def _table(rows: list[tuple[int, int]]) -> pa.Table:
     return pa.table({"id": [i for i, _ in rows], "x": pa.array([x for _, x in rows], pa.int8())})
 
 
-def _measure(method: str, runs: int, twin: str | None = None, more: str = "") -> float:
-    call = f"dp_sample_aggregate('t', 'quantile_disc(x, 0.99)', epsilon := {EPSILON}, blocks := {BLOCKS[method]}"
+def _measure(
+    method: str, runs: int, twin: str | None = None, more: str = "", aggregate: str = "quantile_disc(x, 0.99)"
+) -> float:
+    call = f"dp_sample_aggregate('t', '{aggregate}', epsilon := {EPSILON}, blocks := {BLOCKS[method]}"
     ask = f"SELECT sum(value) FROM {call}{more}, method := '{method}', low := 0, high := 80, fresh := true)"
-    name = f"{'two by ' if more else ''}{method}, {twin or 'as shipped'}"
+    name = f"{'two by ' if more else ''}{method} of {aggregate}, {twin or 'as shipped'}"
     declared = {"max_rows": 2, "row_cap": 200, "bounds": {"x": (0, 100)}}
     return lower_bound(name, (_table(ROWS), _table(ROWS + ONE_MORE)), ask, runs, partial(_break, twin), **declared)
 
@@ -83,3 +85,17 @@ def test_the_empirical_epsilon_of_two_at_once_is_below_the_claim(method: str) ->
 @pytest.mark.parametrize(("method", "twin"), [("mean", "a fiftieth of the noise"), ("center", "the centre itself")])
 def test_a_broken_twin_of_two_at_once_is_caught(method: str, twin: str) -> None:
     assert _measure(method, TWIN_RUNS, twin, TWO) > EPSILON
+
+
+@pytest.mark.parametrize("method", ["mean", "median", "center"])
+def test_the_empirical_epsilon_of_averages_in_blocks_is_below_the_claim(method: str) -> None:
+    """What they come from adds up over parts of the rows too, so this runs where the rows are on several machines."""
+    assert _measure(method, RUNS, aggregate="avg(x)") <= EPSILON
+
+
+@pytest.mark.parametrize(
+    ("method", "twin"),
+    [("mean", "a fiftieth of the noise"), ("center", "a fiftieth of the noise"), ("mean", "rows in any block")],
+)
+def test_a_broken_twin_of_averages_in_blocks_is_caught(method: str, twin: str) -> None:
+    assert _measure(method, TWIN_RUNS, twin, aggregate="avg(x)") > EPSILON
