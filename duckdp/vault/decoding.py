@@ -110,6 +110,14 @@ def too_large(table: str) -> CatalogError:
     return CatalogError("C108", f'"{table}" {rule}{way}', table=table)
 
 
+def ended_there(table: str) -> CatalogError:
+    """The error for a source at whose reading the whole engine ended, as Java does where it has no memory."""
+    rule = "could not be read in full: Spark ended at it, as where a damaged file asks for more memory than there is. "
+    return CatalogError(
+        "C108", f'"{table}" {rule}Write its files again, or open the others, in a new session.', table=table
+    )
+
+
 def refusal(table: str, column: str | None) -> CatalogError:
     """The error for a source with a value that does not decode; nothing of the value."""
     where = f'column "{column}" of "{table}"' if column is not None else f'"{table}"'

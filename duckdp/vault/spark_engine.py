@@ -32,7 +32,7 @@ from duckdp.core.task import Charged, reads_all_rows
 from duckdp.core.watch import Tell, asker
 from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError
 from duckdp.ledger import Charge
-from duckdp.vault.decoding import READING, probes, refusal, too_large
+from duckdp.vault.decoding import READING, ended_there, probes, refusal, too_large
 from duckdp.vault.engine import CONFIG, Engine, StoppedError, require_few
 from duckdp.vault.exhausted import spark_ran_out
 from duckdp.vault.part_work import Given, PartWork, part_reader, read_part, text_reader, unpacked
@@ -50,7 +50,7 @@ from duckdp.vault.spark_parts import (
     travelling,
 )
 from duckdp.vault.spark_plans import is_cached
-from duckdp.vault.spark_source import UNKNOWN, SparkSource
+from duckdp.vault.spark_source import UNKNOWN, SparkSource, is_alive
 
 MOST_PUBLIC = 256 * 2**20  # bytes of a public table, which goes to every part
 OF_ALL = "this figure is of all rows together"
@@ -298,6 +298,8 @@ class SparkEngine(Engine):
             if tell is not None:
                 tell(READING, done / len(frames))
             if columns and not self._decodes(relation, columns):
+                if not is_alive(self.source.session):
+                    raise ended_there(relation[2])
                 bad = next((c.name for c in columns if not self._decodes(relation, [c])), None)
                 raise refusal(relation[2], bad)
         if self.source.stamp() != stamp:

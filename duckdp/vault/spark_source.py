@@ -49,6 +49,9 @@ QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 #: Settings of our own session, which shares the files and workers of the owner's and nothing that is set there.
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
+    # a relation without rows is in as many parts as any: that it has none must not be seen
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation",
+    "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
     "spark.sql.parquet.filterPushdown": "false",  # a file's minima and maxima are not believed
     "spark.sql.parquet.aggregatePushdown": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -267,6 +270,14 @@ class SparkSource(Source):
         except Exception:  # noqa: BLE001
             raise CatalogError("C108", f'"{relation[2]}" cannot be read in full. {WAY}') from None
         return hashlib.sha256(repr([tuple(row) for row in found]).encode()).hexdigest()
+
+
+def is_alive(session: Any) -> bool:
+    """Whether the driver of a session answers; a task without memory ends it where it runs in the driver."""
+    try:
+        return not session.sparkContext._jsc.sc().isStopped()
+    except Exception:  # noqa: BLE001 - of a connection that is refused, in many words
+        return False
 
 
 def duckdb_type(spark: str) -> str:

@@ -6,6 +6,8 @@ Sources and reads are those of ``tests/adversary/hostile.py``, where files and f
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,13 @@ from tests.adversary.test_hostile_storage import REFUSALS, said
 from tests.spark.clusters import write_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+ROOT = Path(__file__).resolve().parents[2]
 OF_ALL = "Q405"  # what is of all rows together: refused before its charge
 SEEDS = int(os.environ.get("DUCKDP_SEEDS", "6"))  # of changed bytes, for each way of writing
+
+
+#: Java reads a length that the file says and nobody checks, and ends without that much memory.
+DEADLY = ["parquet_dictionary_cut"]
 
 
 def outcome(spark: Any, tables: Any, folder: Path, about: tuple[str, ...]) -> set[str]:
@@ -32,9 +39,35 @@ def outcome(spark: Any, tables: Any, folder: Path, about: tuple[str, ...]) -> se
     return {error.code for error in errors} - {OF_ALL}
 
 
-@pytest.mark.parametrize("name", [name for name in hostile.BUILDERS if name.startswith("parquet_")])
+@pytest.mark.parametrize("name", [n for n in hostile.BUILDERS if n.startswith("parquet_") and n not in DEADLY])
 def test_no_paid_read_fails_for_a_bad_row(spark: Any, name: str, tmp_path: Path) -> None:
     assert outcome(spark, hostile.BUILDERS[name](tmp_path), tmp_path, hostile.ABOUT[name]) <= REFUSALS
+
+
+OPENED = """
+import sys
+from pathlib import Path
+import duckdp
+from duckdp.errors import DuckDPError
+from tests.adversary import hostile
+from tests.spark.clusters import session
+
+with session() as spark:
+    try:
+        duckdp.open(spark, tables=hostile.BUILDERS[sys.argv[1]](Path(sys.argv[2])), ledger=sys.argv[2] + "/a.ledger")
+    except DuckDPError as error:
+        print(error, error.__cause__, error.__context__, flush=True)
+"""
+
+
+@pytest.mark.parametrize("name", DEADLY)
+def test_a_file_at_which_java_ends_is_refused_at_the_opening(name: str, tmp_path: Path) -> None:
+    """In a process of its own, which is without Spark then."""
+    command = [sys.executable, "-c", OPENED, name, str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith('C108: "t" could not be read in full: Spark ended at it'), done.stderr[-2000:]
+    assert done.stdout.rstrip().endswith("None None")
 
 
 @pytest.mark.parametrize("kind", ["plain", "dictionary", "duckdb"])
