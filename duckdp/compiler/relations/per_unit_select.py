@@ -166,11 +166,13 @@ class Grouped:
                 return Taken(function=function, filter=condition, most=most)
         else:
             arguments = [node.this, *node.expressions]
+        arguments = [a for a in arguments if a is not None]
         plain = function is not None and len(arguments) == 1 and not isinstance(arguments[0], exp.Distinct)
         if not plain or any(v for k, v in node.args.items() if k not in ("this", "expressions")):
             called = spelled(node, self.text) or type(node).__name__.lower()
-            several = f"{called} of several arguments" if len(arguments) > 1 or node.args.get("count") else called
-            self._refuse("Q206", ways.inner_aggregate(several), node)
+            many = len(arguments) > 1 or node.args.get("count")
+            said = "of several arguments" if many else "" if arguments else "of no argument"
+            self._refuse("Q206", ways.inner_aggregate(f"{called} {said}".rstrip()), node)
         assert function is not None
         return Taken(function=function, argument=self._argument(function, arguments[0], node), filter=condition)
 
