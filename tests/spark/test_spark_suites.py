@@ -3,7 +3,8 @@
 Of audits it sets how often each table is asked (``DUCKDP_RUNS``), by what tells the twins: a lower bound of epsilon at
 a chance of 10^-9 tells a unit whose rows all count, and a tenth of the noise, from 600 answers of each table; half of
 the noise from 4,000 (it was 1.46 at least in 20 simulated audits of counts, where 1 is claimed; from 3,000 1.32, from
-2,000 .87). More would tell nothing of Spark: noise is drawn by the curator, the same for every engine.
+2,000 .87); of counts in groups, which are left out, not always. More would tell nothing of Spark: noise is drawn by the
+curator, the same for every engine.
 """
 
 from __future__ import annotations
