@@ -113,6 +113,12 @@ def test_pairs_keep_their_margins_and_lose_noise() -> None:
     assert values[0] @ tilted @ values[1] - (first @ values[0]) * (second @ values[1]) == pytest.approx(0.1, abs=0.01)
 
 
+def test_a_table_that_is_the_product_of_its_margins_stays_it_under_much_noise() -> None:
+    """Nothing is left to shrink: its share of the noise was a quotient beyond doubles."""
+    half = np.array([0.5, 0.5])
+    assert np.allclose(estimate_pair(np.zeros((2, 2)), 1e5, 1.0, half, half), 0.25)
+
+
 def test_rows_have_shares_to_a_row_and_pairs() -> None:
     shares = [np.array([0.31, 0.69]), np.array([0.2, 0.5, 0.3]), np.array([0.1, 0.2, 0.3, 0.4])]
     merges = [np.arange(2), np.arange(3), np.array([0, 0, 1, 1])]

@@ -227,7 +227,7 @@ def shrink_gap(counts: Floats, deviation: float, rows: float, first: Floats, sec
     kept = np.sqrt(np.maximum(0.0, values**2 - noise * max(a, b)) * np.maximum(0.0, values**2 - noise * min(a, b)))
     shrunk = np.where(values**2 > noise * (a**0.5 + b**0.5) ** 2, kept / np.maximum(values, 1e-300), 0.0)
     if min(a, b) == 1:
-        shrunk = values * np.maximum(0.0, 1 - noise * max(a, b) / np.maximum(values**2, 1e-300))
+        shrunk = np.maximum(0.0, values**2 - noise * max(a, b)) / np.maximum(values, 1e-300)
     return np.asarray((left * shrunk) @ right), float(np.linalg.norm(values - shrunk))
 
 
