@@ -221,7 +221,8 @@ class RowScope:
         found = [n for n in self._candidates(node) if _has(n.view, node.name)]
         if not found and self.around is not None:
             return self.around.key(node)
-        return found[0].view.key(node.name) if len(found) == 1 or node.name.lower() in self.merged else None
+        alone = len(found) == 1 or (found and node.name.lower() in self.merged)
+        return found[0].view.key(node.name) if alone else None
 
     def is_column(self, node: exp.Expression) -> bool:
         """Whether a name without qualifier is a column (else it may be an alias)."""

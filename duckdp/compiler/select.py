@@ -95,7 +95,8 @@ class _Reader:
         nodes = group_nodes(self.select, self.aliases, self.scope.is_column, self.text)
         self.keys = tuple(self._key(n) for n in _varying(nodes))
         if len({k.expr for k in self.keys}) != len(self.keys):
-            self._refuse("Q201", "GROUP BY names the same key twice. Write it once.", self.select.args["group"])
+            where = self.select.args.get("group") or self.select  # of SELECT DISTINCT there is none
+            self._refuse("Q201", "the same key is named twice. Write it once.", where)
         if self.filled is not None:
             require_filled(self.select, self.scope, self.row, self.keys, self.filled, self.text)
         where = both(self.inherited, condition)

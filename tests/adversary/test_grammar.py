@@ -48,6 +48,8 @@ FOUND = [
     "SELECT regr_count(cost), regr_r2(cost), regr_slope(cost), corr(cost), covar_pop(cost) FROM visits",
     "SELECT covar_samp(cost) FROM visits",
     "SELECT max() FROM visits",
+    "SELECT DISTINCT open, open AS n FROM visits JOIN depts USING (dept)",
+    "SELECT count(*) FROM labs JOIN visits USING (pid) FULL JOIN labs AS l ON v.pid = l.pid",
     "SELECT sum(x) FROM (SELECT pid, max() AS x FROM visits GROUP BY pid)",
     "SELECT sum(x) FROM (SELECT pid, min(DISTINCT) AS x FROM visits GROUP BY pid)",
     "SELECT dept, sum(cost) FROM visits GROUP BY dept ORDER BY max()",
