@@ -5,6 +5,7 @@ Every database a fixture opens is closed again. Helpers without state: ledgers.p
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,16 @@ import duckdp
 
 # A suite begun in the background of a shell inherits that Ctrl-C is ignored, and so would all the programs it tests.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for no garbage while 14,000 tests are collected: there is none, and looking took a fifth of that time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.fixture
