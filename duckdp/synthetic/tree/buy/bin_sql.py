@@ -8,6 +8,8 @@ from duckdp.synthetic.tree.bins import Binning
 from duckdp.synthetic.unit.buy.unit_sql import print_choice
 from duckdp.synthetic.unit.layout import piles
 
+_AT_EDGE = 1e-9  # of a bin: what lies so little below an edge is at it, but for the rounding of its place (below 1e-13)
+
 
 def print_code(binning: Binning, parameters: Parameters) -> str:
     """SQL of a row's bin over a row ``r``: INTEGER in [0, size), never NULL."""
@@ -22,7 +24,7 @@ def print_code(binning: Binning, parameters: Parameters) -> str:
         steps = f"system.main.round({place} * {number(binning.span)}, 0)"
         place = f"{steps} * {number(binning.bins)} / {number(binning.span)}"
     else:
-        place = f"{place} * {number(binning.bins)}"
+        place = f"{place} * {number(binning.bins)} + {number(_AT_EDGE)}"
     code = f"CAST(system.main.least(system.main.floor({place}), {number(binning.bins - 1)}) AS INTEGER)"
     first = f"WHEN {x} IS NULL THEN {_whole(binning.size - 1 if part.nullable else 0)}"
     values = piles(part.column) if binning.spikes else []
