@@ -96,5 +96,5 @@ def encode(binning, unit):
     elif binning.span:
         code = floor(np.rint(place * binning.span) * binning.bins / binning.span)
     else:
-        code = floor(place * binning.bins)
+        code = floor(place * binning.bins + 1e-9)  # what lies so little below an edge is at it
     return np.where(own[:, 1] > 0, binning.bins, code) if part.nullable else code
