@@ -90,10 +90,9 @@ class NumberNodes(ABC):
         scale = Literal(10**digits, Kind.NUMBER)
         if negative:
             tens = self._operator("round", node, [self._operator("div", node, [value, scale])])
-            return typed(
-                self._operator("mul", node, [tens, scale]),
-                NumberType("DECIMAL", 0, kind.digits + kind.scale) if kind.name == "DECIMAL" else kind,
-            )
+            found = NumberType("DECIMAL", 0, kind.digits + kind.scale) if kind.name == "DECIMAL" else kind
+            whole = typed(self._operator("mul", node, [tens, scale]), found)
+            return _without_minus_zero(whole) if self.rows else whole  # now, as a cast would hide the type
         if self.rows and (kind == INTEGER or (kind.name == "DECIMAL" and digits >= kind.scale)):
             return exact(value)
         if self.rows and kind.name == "DECIMAL":

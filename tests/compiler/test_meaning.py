@@ -16,6 +16,7 @@ from decimal import Decimal
 import duckdb
 import pytest
 
+from duckdp.compiler import numbers
 from duckdp.compiler.deviations import DEVIATIONS
 from duckdp.compiler.expression import Expr, show
 from duckdp.compiler.facts import facts
@@ -129,6 +130,20 @@ def test_random_texts_mean_what_duckdb_means(both: duckdb.DuckDBPyConnection) ->
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_many_random_texts_mean_what_duckdb_means(seed: int, both: duckdb.DuckDBPyConnection) -> None:
     check(both, seed, 10_000)
+
+
+def turned(con: duckdb.DuckDBPyConnection) -> bool:
+    """Whether dividing by whole numbers rounded to 0 gives an infinity of the other sign than DuckDB's."""
+    texts = [f"k / CAST(round({n}, -{d}) AS DOUBLE)" for n in ("s", "a", "b") for d in (2, 4)]
+    return any(not same(a, b) for t in texts for a, b in zip(ours(con, read(t)), theirs(con, t) or [], strict=True))
+
+
+def test_whole_numbers_rounded_to_0_have_no_sign(
+    both: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not turned(both)
+    monkeypatch.setattr(numbers, "_without_minus_zero", lambda expr: expr)  # the twin
+    assert turned(both)
 
 
 # ---- types of remainders: a DECIMAL where DuckDB has one that holds both numbers, else a DOUBLE --------------------
