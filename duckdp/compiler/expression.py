@@ -26,11 +26,13 @@ class NumberType:
 
     ``name`` is INTEGER (of any width), DECIMAL (with its ``scale``), FLOAT or DOUBLE. ``digits`` is how many decimal
     digits DuckDB holds before the point of an INTEGER or DECIMAL; it says only which remainders have no DECIMAL.
+    ``unsigned`` is a DOUBLE or FLOAT that was cast from one of these, which have no -0.
     """
 
     name: str
     scale: int = 0
     digits: int = field(default=19, compare=False, repr=False)
+    unsigned: bool = field(default=False, compare=False, repr=False)
 
 
 # A ``type`` below is what reading needs; two expressions that compute the same are equal whatever it is.

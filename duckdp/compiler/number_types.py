@@ -6,14 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from duckdp.catalog.table import INTEGER_RANGES
-from duckdp.compiler.expression import Call, Expr, NumberType, is_null
+from duckdp.compiler.expression import Call, Expr, Literal, NumberType
 
 INTEGER, FLOAT, DOUBLE = NumberType("INTEGER"), NumberType("FLOAT"), NumberType("DOUBLE")
 MAX_DIGITS = 38  # of a DECIMAL; a longer literal is a DOUBLE
 SHORT_DIGITS = 18  # of a DECIMAL in 64 bits: what DuckDB makes of two such ones is one again
 TypeOf = Callable[[Expr], NumberType]
+
+
+def is_bare(expr: Expr) -> bool:
+    """Whether an expression is the constant NULL, which no cast gave a type."""
+    return isinstance(expr, Literal) and expr.value is None and expr.type is None
 
 
 def whole_type(name: str) -> NumberType:
@@ -26,8 +32,8 @@ def whole_type(name: str) -> NumberType:
 
 
 def met_type(exprs: Sequence[Expr], type_of: TypeOf) -> NumberType:
-    """The type that numbers are brought to where they meet: compared, chosen from, or added."""
-    types = [type_of(e) for e in exprs if not is_null(e)] or [INTEGER]
+    """The type that numbers are brought to where they are compared or added."""
+    types = [type_of(e) for e in exprs if not is_bare(e)] or [INTEGER]
     for one in (DOUBLE, FLOAT):
         if one in types:
             return one
@@ -37,16 +43,45 @@ def met_type(exprs: Sequence[Expr], type_of: TypeOf) -> NumberType:
     return NumberType("DECIMAL", scale, min(digits, MAX_DIGITS - scale))
 
 
+def chosen_type(exprs: Sequence[Expr], type_of: TypeOf) -> NumberType:
+    """The type of one of several numbers: where no DECIMAL holds them all, digits before the point go first.
+
+    A whole number next to a DECIMAL leaves it its decimals; DuckDB takes the types from left to right.
+    """
+    found = met_type(exprs, type_of)
+    if found.name != "DECIMAL":
+        return found
+    first, *rest = (type_of(e) for e in exprs if not is_bare(e))
+    for one in rest:
+        digits, scale = max(first.digits, one.digits), max(first.scale, one.scale)
+        if "INTEGER" in (first.name, one.name):
+            digits = min(digits, MAX_DIGITS - scale)
+        name = "INTEGER" if first.name == one.name == "INTEGER" else "DECIMAL"
+        first = NumberType(name, min(scale, MAX_DIGITS - digits), digits)
+    return first
+
+
 def met_remainder(exprs: Sequence[Expr], type_of: TypeOf) -> NumberType:
     """The type of a remainder: where no DECIMAL holds both numbers, DuckDB computes it as DOUBLE."""
     found = met_type(exprs, type_of)
-    digits = max((type_of(e).digits for e in exprs if not is_null(e)), default=0)
+    digits = max((type_of(e).digits for e in exprs if not is_bare(e)), default=0)
     return DOUBLE if found.name == "DECIMAL" and digits + found.scale > MAX_DIGITS else found
 
 
 def of_common(call: Call, type_of: TypeOf) -> NumberType:
     """The type in which the arguments meet."""
     return met_type(call.arguments, type_of)
+
+
+def of_chosen(call: Call, type_of: TypeOf) -> NumberType:
+    """The type of one of the arguments."""
+    return chosen_type(call.arguments, type_of)
+
+
+def of_extreme(call: Call, type_of: TypeOf) -> NumberType:
+    """The type of the largest or smallest of the arguments: among FLOATs, DuckDB's has no -0."""
+    found = of_chosen(call, type_of)
+    return replace(found, unsigned=found == FLOAT)
 
 
 def of_remainder(call: Call, type_of: TypeOf) -> NumberType:
@@ -84,14 +119,16 @@ def of_rounded(of_whole: NumberType | None = None) -> Callable[[Call, TypeOf], N
         found = type_of(call.arguments[0])
         if found == INTEGER:
             return of_whole or found
-        return NumberType("DECIMAL", 0, found.digits + found.scale) if found.name == "DECIMAL" else found
+        if found.name == "DECIMAL":
+            return NumberType("DECIMAL", 0, found.digits + found.scale)
+        return replace(found, unsigned=False)  # a DOUBLE of a DECIMAL is rounded to -0 too
 
     return rule
 
 
 def of_first(call: Call, type_of: TypeOf) -> NumberType:
     """The type of the first argument."""
-    return type_of(call.arguments[0])
+    return replace(type_of(call.arguments[0]), unsigned=False)
 
 
 def of_double(_: Call, __: TypeOf) -> NumberType:
@@ -105,7 +142,7 @@ def always_of(found: NumberType) -> Callable[[Call, TypeOf], NumberType]:
 
 
 def _known(call: Call, type_of: TypeOf) -> list[NumberType]:
-    return [type_of(a) for a in call.arguments if not is_null(a)]
+    return [type_of(a) for a in call.arguments if not is_bare(a)]
 
 
 def _decimal(types: list[NumberType], scale: int, width: int) -> NumberType:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
 from typing import ClassVar
 
 from sqlglot import exp
 
 from duckdp.catalog.table import INTEGER_RANGES, Kind
-from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, NumberType
+from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal, NumberType
 from duckdp.compiler.facts import facts
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.number_types import DOUBLE, FLOAT, INTEGER, whole_type
@@ -24,10 +23,13 @@ from duckdp.compiler.types import (
     divided,
     exact,
     remainder_type,
+    rounded,
     type_of,
     typed,
     units,
+    untyped,
 )
+from duckdp.compiler.zeros import cast_type
 
 
 class NumberNodes(ABC):
@@ -60,9 +62,10 @@ class NumberNodes(ABC):
 
     def _real(self, number: Expr, target: exp.DType) -> Expr:
         """A number as DOUBLE or FLOAT."""
-        if target is exp.DType.DOUBLE or not self.rows:
-            return typed(exact(number) if self.rows else number, DOUBLE if target is exp.DType.DOUBLE else FLOAT)
-        return typed(as_float(exact(number)), FLOAT)
+        found = cast_type(number, DOUBLE if target is exp.DType.DOUBLE else FLOAT)
+        if self.rows:
+            number = exact(number) if found == DOUBLE else as_float(exact(number))
+        return typed(number, found)
 
     def _whole(self, number: Expr, name: str, node: exp.Expression) -> Expr:
         """A number cast to a whole one as DuckDB does: DECIMALs round halves away from 0, others to even."""
@@ -91,21 +94,14 @@ class NumberNodes(ABC):
         if negative:
             tens = self._operator("round", node, [self._operator("div", node, [value, scale])])
             found = NumberType("DECIMAL", 0, kind.digits + kind.scale) if kind.name == "DECIMAL" else kind
-            whole = typed(self._operator("mul", node, [tens, scale]), found)
-            return _without_minus_zero(whole) if self.rows else whole  # now, as a cast would hide the type
+            return typed(self._operator("mul", node, [tens, scale]), found)
         if self.rows and (kind == INTEGER or (kind.name == "DECIMAL" and digits >= kind.scale)):
             return exact(value)
         if self.rows and kind.name == "DECIMAL":
-            return self._round_decimal(value, kind, digits, node)
+            return rounded(exact(value), kind, digits)
         scaled = self._operator("mul", node, [exact(value) if self.rows else value, scale])
         scaled = self._operator("round", node, [typed(scaled, DOUBLE)])
         return typed(self._operator("div", node, [scaled, scale]), kind)
-
-    def _round_decimal(self, value: Expr, kind: NumberType, digits: int, node: exp.Expression) -> Expr:
-        """Halves are told by whole units of the DECIMAL: 1.005 has none as a DOUBLE."""
-        tens = divided(units(exact(value), kind.scale), kind.scale - digits, DOUBLE)
-        whole = self._operator("round", node, [tens])
-        return divided(whole, digits, NumberType("DECIMAL", digits, kind.digits + kind.scale - digits))
 
     def _turned(self, node: exp.Expression) -> Expr:
         """Degrees and radians: a constant times the DOUBLE."""
@@ -115,6 +111,8 @@ class NumberNodes(ABC):
 
     def _mod(self, node: exp.Expression) -> Expr:
         args = self._arguments(node)
+        if self.rows and untyped(args):
+            return Literal(None, Kind.NUMBER)
         found = remainder_type(args) if all(a.kind is Kind.NUMBER for a in args) else DOUBLE
         if not self.rows or found.name != "DECIMAL":
             return self._operator(
@@ -122,12 +120,6 @@ class NumberNodes(ABC):
             )
         whole = self._operator("mod", node, [units(exact(a), found.scale) for a in args])  # DOUBLEs hide 0.3 % 0.1 = 0
         return divided(whole, found.scale, found)
-
-    def _div(self, node: exp.Expression) -> Expr:
-        args = self._arguments(node)
-        if self.rows and len(args) == 2 and args[1].kind is Kind.NUMBER:
-            args[1] = _without_minus_zero(args[1])
-        return self._operator("div", node, args)
 
     def _int_div(self, node: exp.Expression) -> Expr:
         """``//`` cuts toward 0 where both types are integer, and is ``/`` otherwise; by 0 it is NULL."""
@@ -141,30 +133,11 @@ class NumberNodes(ABC):
     number_methods: ClassVar[dict[type[exp.Expression], Callable[[NumberNodes, exp.Expression], Expr]]] = {
         exp.Log: _log,
         exp.Round: _round,
-        exp.Div: _div,
         exp.IntDiv: _int_div,
         exp.Mod: _mod,
         exp.Degrees: _turned,
         exp.Radians: _turned,
     }
-
-
-def _without_minus_zero(expr: Expr) -> Expr:
-    """A divisor that is 0 where DuckDB's is: integers and DECIMALs have no -0, which would turn an infinity around."""
-    if not isinstance(expr, (Call, Case)) or expr.kind is not Kind.NUMBER or not facts(expr).interval.contains(0):
-        return expr
-    found = type_of(expr)
-    if {"INTEGER", "DECIMAL"} & {found.name, _uncast(expr).name}:
-        return typed(Call("add", (expr, Literal(0, Kind.NUMBER)), Kind.NUMBER), found)
-    if isinstance(expr, Call):
-        return replace(expr, arguments=tuple(_without_minus_zero(a) for a in expr.arguments), type=found)
-    arms = tuple((c, _without_minus_zero(v)) for c, v in expr.branches)
-    return replace(expr, branches=arms, default=expr.default and _without_minus_zero(expr.default), type=found)
-
-
-def _uncast(expr: Expr) -> NumberType:
-    """The type that an expression has before a cast says another."""
-    return type_of(expr if isinstance(expr, (Aggregate, KeyRef)) else replace(expr, type=None))
 
 
 def _fits(number: Expr, name: str) -> bool:

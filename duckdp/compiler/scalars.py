@@ -17,10 +17,10 @@ from sqlglot import exp
 from duckdp.arguments import plain
 from duckdp.catalog.table import Kind
 from duckdp.compiler import ways
+from duckdp.compiler.case_nodes import CaseNodes
 from duckdp.compiler.date_arithmetic import COMPARED, MomentNodes
 from duckdp.compiler.dates import DateNodes
 from duckdp.compiler.expression import Call, Case, Expr, Literal
-from duckdp.compiler.facts import facts, undefined
 from duckdp.compiler.literals import encodable, label_met, listed, small_int
 from duckdp.compiler.nodes import (
     BY_NODE,
@@ -31,17 +31,29 @@ from duckdp.compiler.nodes import (
 )
 from duckdp.compiler.number_types import FLOAT
 from duckdp.compiler.numbers import NumberNodes
-from duckdp.compiler.operators import OPERATORS, Operator
+from duckdp.compiler.operators import OPERATORS, Digits, Operator
 from duckdp.compiler.parse import MAX_DEPTH, MAX_NODES, refuse
+from duckdp.compiler.partial import leaves, may_be_nan
 from duckdp.compiler.spelling import instead, spell, spelled
 from duckdp.compiler.text_nodes import MAX_PATTERN, TextNodes
-from duckdp.compiler.types import as_type, common_type, exact, literal_type, type_of, typed
+from duckdp.compiler.types import (
+    as_type,
+    choice_type,
+    chosen,
+    common_type,
+    exact,
+    literal_type,
+    type_of,
+    typed,
+    untyped,
+)
+from duckdp.compiler.zeros import without_minus_zero
 
 MAX_LITERAL = 256  # bytes
 Leaf = Callable[[exp.Expression], Expr | None]
 
 
-class Scalars(NumberNodes, MomentNodes, DateNodes, TextNodes):
+class Scalars(CaseNodes, NumberNodes, MomentNodes, DateNodes, TextNodes):
     """Translates scalar expressions of the parser into ours.
 
     Args:
@@ -108,21 +120,21 @@ class Scalars(NumberNodes, MomentNodes, DateNodes, TextNodes):
             called, way = spell(node, self.text), ways.call(spelled(node, self.text) or name, len(takes))
             self._refuse("Q203", f"{called} takes {len(takes)} arguments, not {len(args)}. {way}", node)
         args = [self._coerce(a, k, node) for a, k in zip(args, takes, strict=True)]
-        if operator.domain is not None and not self.released:  # a NaN of released values is an undefined answer
-            span = facts(args[0]).interval
-            if span.lower < operator.domain.lower or span.upper > operator.domain.upper:
-                where = f"[{operator.domain.lower:g}, {operator.domain.upper:g}]"
-                way = "Clamp it, for example greatest(x, 1), or declare bounds."
-                self._refuse("Q402", f"the argument of {name} must lie in {where} for every row. {way}", node)
+        if operator.domain is not None and not self.released and leaves(args[0], operator.domain):
+            where = f"[{operator.domain.lower:g}, {operator.domain.upper:g}]"  # NaN of released values is undefined
+            way = "Clamp it, for example greatest(x, 1), or declare bounds."
+            self._refuse("Q402", f"the argument of {name} must lie in {where} for every row. {way}", node)
         if self.rows and (wrong := label_met(name, args)):
             self._refuse("Q203", wrong, node)
         if self.rows and operator.steps:
             args = [exact(a) for a in args]
+        if self.rows and operator.digits is Digits.CHOSEN:
+            args = chosen(args, choice_type(args))
         call = Call(name, tuple(args), operator.gives or args[-1].kind, option)
         if call.kind is not Kind.NUMBER:
             return call
         call = replace(call, type=type_of(call))  # once: it is asked for at every level above
-        return Call("defined", (call,), call.kind, type=call.type) if self.rows and undefined(call) else call
+        return Call("defined", (call,), call.kind, type=call.type) if self.rows and may_be_nan(call) else call
 
     def _coerce(self, arg: Expr, kind: Kind, node: exp.Expression) -> Expr:
         if arg.kind is kind:
@@ -145,6 +157,9 @@ class Scalars(NumberNodes, MomentNodes, DateNodes, TextNodes):
         args = self._arguments(node)
         if isinstance(node, (exp.Add, exp.Sub)) and (moved := self._moved(node, args)) is not None:
             return moved
+        if self.rows and row.digits is Digits.SUM and untyped(args):
+            return Literal(None, Kind.NUMBER)
+        args = [without_minus_zero(a) if self.rows and i in row.signed(args) else a for i, a in enumerate(args)]
         return self._operator(row.name, node, args)
 
     def _compared(self, row: Operator, node: exp.Expression) -> Expr:
@@ -178,10 +193,8 @@ class Scalars(NumberNodes, MomentNodes, DateNodes, TextNodes):
         if kinds == {Kind.DATE} and any(isinstance(a, Literal) and a.kind is Kind.TIMESTAMP for a in args):
             return Kind.TIMESTAMP
         if len(kinds) > 1:
-            met, way = (
-                " with ".join(sorted(k.value for k in kinds)),
-                "Write both as one kind: 1, 'a', DATE '2020-01-31'.",
-            )
+            met = " with ".join(sorted(k.value for k in kinds))
+            way = "Write both as one kind: 1, 'a', DATE '2020-01-31'."
             self._refuse("Q203", f"{spell(node, self.text)} compares {met}. {way}", node)
         return kinds.pop() if kinds else Kind.NUMBER
 
@@ -273,28 +286,6 @@ class Scalars(NumberNodes, MomentNodes, DateNodes, TextNodes):
                 return replace(under, value=-under.value)
         return self(node)
 
-    def _case(self, node: exp.Expression) -> Expr:
-        if isinstance(node, exp.If):
-            return self._make_case([(self(node.this), self(node.args["true"]))], node.args.get("false"), node)
-        subject = node.args.get("this")
-        branches = []
-        for arm in node.args["ifs"]:
-            condition = self(arm.this)
-            if subject is not None:
-                condition = self._equal(node, [self(subject), condition])
-            branches.append((condition, self(arm.args["true"])))
-        return self._make_case(branches, node.args.get("default"), node)
-
-    def _make_case(
-        self, branches: list[tuple[Expr, Expr]], default: exp.Expression | None, node: exp.Expression
-    ) -> Expr:
-        last = self(default) if default is not None else None
-        values = [v for _, v in branches] + ([last] if last is not None else [])
-        kind = self._common([v for v in values if not _is_null(v)] or values, node)
-        arms = tuple((self._coerce(c, Kind.BOOLEAN, node), self._coerce(v, kind, node)) for c, v in branches)
-        found = Case(arms, None if last is None or _is_null(last) else self._coerce(last, kind, node), kind)
-        return replace(found, type=type_of(found)) if kind is Kind.NUMBER else found
-
     def _coalesce(self, node: exp.Expression) -> Expr:
         args = self._arguments(node)
         return self._operator(f"coalesce_{self._common(args, node).value}", node, args)
@@ -374,8 +365,6 @@ class Scalars(NumberNodes, MomentNodes, DateNodes, TextNodes):
         exp.Is: _is,
         exp.Between: _between,
         exp.In: _in,
-        exp.Case: _case,
-        exp.If: _case,
         exp.Coalesce: _coalesce,
         exp.Cast: _cast,
         exp.TryCast: _cast,
@@ -383,6 +372,7 @@ class Scalars(NumberNodes, MomentNodes, DateNodes, TextNodes):
         exp.Right: _slice,
         exp.Substring: _slice,
         exp.Anonymous: _anonymous,
+        **CaseNodes.case_methods,
         **NumberNodes.number_methods,
         **DateNodes.date_methods,
         **MomentNodes.moment_methods,

@@ -11,15 +11,28 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 
 from duckdp.catalog.table import INTEGER_RANGES, Kind
 from duckdp.compiler.aggregates import ARGUMENT, aggregate_row
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, Literal, NumberType, is_null
 from duckdp.compiler.facts import facts
-from duckdp.compiler.number_types import DOUBLE, FLOAT, INTEGER, MAX_DIGITS, met_remainder, met_type, whole_type
+from duckdp.compiler.number_types import (
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    MAX_DIGITS,
+    chosen_type,
+    is_bare,
+    met_remainder,
+    met_type,
+    whole_type,
+)
 from duckdp.compiler.operators import Digits, row_of
 from duckdp.core.interval import nearest_float
 
+_CONTEXT = Context(prec=400)  # digits of any number here
+_SURE_DIGITS = 15  # decimals from which a DOUBLE's own are as coarse
 ROUNDED = (Digits.SUM, Digits.QUOTIENT)  # of FLOATs: to FLOAT
 
 
@@ -39,9 +52,9 @@ def type_of(expr: Expr) -> NumberType:
         case ColumnRef(type=None, column=c):
             return declared_type(c.type)
         case Literal(type=None, value=value):
-            return INTEGER if isinstance(value, int) and abs(value) < 2**127 else DOUBLE
+            return INTEGER if value is None or (isinstance(value, int) and abs(value) < 2**127) else DOUBLE
         case Case(type=None, branches=branches, default=default):
-            return common_type([v for _, v in branches] + ([] if default is None else [default]))
+            return case_type([v for _, v in branches], default)
         case Call(type=None):
             return row_of(expr).number_type(expr, type_of)
         case Aggregate():
@@ -75,14 +88,81 @@ def literal_type(raw: str) -> NumberType:
     if not point and whole.isdigit():
         held = next((n for n in ("INTEGER", "BIGINT", "HUGEINT") if int(whole) <= INTEGER_RANGES[n][1]), None)
         return whole_type(held) if held else DOUBLE
-    if "e" in raw.lower() or len((whole + fraction).lstrip("0")) > MAX_DIGITS or len(fraction) > MAX_DIGITS:
+    if "e" in raw.lower() or len(whole + fraction) > MAX_DIGITS:  # DuckDB counts zeros in front too
         return DOUBLE
-    return NumberType("DECIMAL", len(fraction), max(1, len(whole)))
+    return NumberType("DECIMAL", len(fraction), len(whole))
 
 
 def common_type(exprs: Sequence[Expr]) -> NumberType:
-    """The type that numbers are brought to where they meet: compared, chosen from, or added."""
+    """The type that numbers are brought to where they are compared or added."""
     return met_type(exprs, type_of)
+
+
+def choice_type(exprs: Sequence[Expr]) -> NumberType:
+    """The type of one of several numbers, where one is chosen."""
+    return chosen_type(exprs, type_of)
+
+
+def case_type(values: Sequence[Expr], default: Expr | None) -> NumberType:
+    """The type of a CASE: DuckDB begins with what stands after ELSE."""
+    return choice_type([*([] if default is None else [default]), *values])
+
+
+def chosen(exprs: Sequence[Expr], made: NumberType) -> list[Expr]:
+    """Values of which one will be chosen, with the decimals of the type they meet in: where it has fewer, rounded.
+
+    >>> wide, half = Literal(7, Kind.NUMBER, type=NumberType("DECIMAL", 0, 38)), Literal(0.5, Kind.NUMBER, type=DOUBLE)
+    >>> exprs = [wide, typed(half, NumberType("DECIMAL", 1, 1))]
+    >>> [e.value for e in chosen(exprs, choice_type(exprs))]
+    [7, 1]
+    """
+    if made.name != "DECIMAL":
+        return list(exprs)
+    return [e if type_of(e).scale <= made.scale else rounded(exact(e), type_of(e), made.scale) for e in exprs]
+
+
+def untyped(exprs: Sequence[Expr]) -> bool:
+    """Whether a sum, product or remainder has no type in DuckDB: the constant NULL meets a DECIMAL in it."""
+    return any(is_bare(e) for e in exprs) and common_type(exprs).name == "DECIMAL"
+
+
+def rounded(expr: Expr, number_type: NumberType, scale: int) -> Expr:
+    """A DECIMAL with fewer decimals; halves are told by its whole units: 1.005 has none as a DOUBLE."""
+    found = NumberType("DECIMAL", scale, number_type.digits + number_type.scale - scale)
+    if scale > _SURE_DIGITS:
+        return typed(expr, found)
+    if isinstance(expr, Literal):
+        return cast_constant(expr, found)
+    tens = divided(units(expr, number_type.scale), number_type.scale - scale, DOUBLE)
+    whole = Call("round", (tens,), Kind.NUMBER)
+    return divided(typed(whole, type_of(whole)), scale, found)
+
+
+def cast_constant(constant: Literal, number_type: NumberType) -> Literal:
+    """A constant number as DuckDB casts it to a type; NULL where that type does not hold it.
+
+    >>> cast_constant(Literal(0.5, Kind.NUMBER, type=literal_type("0.5")), INTEGER).value
+    1
+    >>> cast_constant(Literal(2.5, Kind.NUMBER, type=DOUBLE), INTEGER).value  # a DOUBLE goes to the even one
+    2
+    """
+    value, own = constant.value, type_of(constant)
+    if not isinstance(value, (int, float)) or number_type.name == "DOUBLE":
+        return replace(constant, type=number_type)
+    if number_type.name == "FLOAT":
+        return Literal(nearest_float(float(value)), constant.kind, type=number_type)
+    if own.name in ("DOUBLE", "FLOAT"):
+        units_of = Decimal(float(value) * 10.0**number_type.scale)
+        whole = units_of.to_integral_value(ROUND_HALF_EVEN if number_type == INTEGER else ROUND_HALF_UP)
+    else:
+        whole = Decimal(repr(value)).scaleb(number_type.scale, _CONTEXT).to_integral_value(ROUND_HALF_UP)
+    if abs(whole) >= 10 ** (number_type.digits + number_type.scale):
+        return Literal(None, constant.kind)
+    near = whole.scaleb(-number_type.scale, _CONTEXT)
+    exactly = near == Decimal(repr(value)) and not (isinstance(value, float) and value == 0)
+    return Literal(
+        value if exactly else int(near) if near == int(near) else float(near), constant.kind, type=number_type
+    )
 
 
 def remainder_type(exprs: Sequence[Expr]) -> NumberType:

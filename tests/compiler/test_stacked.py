@@ -47,6 +47,9 @@ ANSWERED = [
     "AS t GROUP BY t.at",
     "SELECT site, count(*) FROM (SELECT d.site FROM visits v JOIN depts d USING (dept) UNION ALL SELECT day FROM labs) "
     "GROUP BY site",
+    "SELECT sum(x // 2) FROM (SELECT pid, day AS x FROM visits UNION ALL SELECT pid, CAST(NULL AS DOUBLE) FROM visits)",
+    "SELECT sum(floor(x)) FROM (SELECT pid, score AS x FROM visits UNION ALL SELECT pid, day FROM visits UNION ALL "
+    f"SELECT pid, 1.{'0' * 37} FROM visits)",
 ]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from sqlglot import exp
 
-from duckdp.compiler.expression import Call
+from duckdp.compiler.expression import Call, Expr
 from duckdp.compiler.operators import spans as sp
 from duckdp.compiler.operators.arithmetic import constant_of
 from duckdp.compiler.operators.row import Args, Facts, N, Operator, always, function, outward, spans
@@ -106,6 +106,11 @@ def _disc_power(call: Call, z: Sequence[Discs]) -> Discs:
     return ds.exponential(z[1] * ds.logarithm(z[0]))
 
 
+def _power_tells(args: Sequence[Expr]) -> tuple[int, ...]:
+    known = constant_of(args[1]) if len(args) == 2 else None
+    return () if known is not None and known >= 0 else (0,)
+
+
 ANALYTIC: tuple[Operator, ...] = (
     Operator(
         name="power",
@@ -115,6 +120,7 @@ ANALYTIC: tuple[Operator, ...] = (
         nodes=(exp.Pow,),
         offered=("power",),
         interval=_power_image,
+        signed=_power_tells,
         undefined=_no_power,
         bends=False,
         released=of_two(lambda a, b: (a**b, b * a ** (b - 1), a**b * np.log(a))),
@@ -256,6 +262,7 @@ ANALYTIC: tuple[Operator, ...] = (
         sql=function("atan2"),
         nodes=(exp.Atan2,),
         offered=("atan2",),
+        signed=lambda _: (0, 1),
         interval=lambda _, __: outward(Interval(-math.pi, math.pi)),
     ),
     Operator(

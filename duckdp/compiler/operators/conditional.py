@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Call, Expr
-from duckdp.compiler.number_types import of_common, of_first
+from duckdp.compiler.number_types import of_chosen, of_extreme, of_first
 from duckdp.compiler.operators import spans as sp
 from duckdp.compiler.operators.row import (
     Args,
@@ -100,7 +100,7 @@ CONDITIONAL: tuple[Operator, ...] = (
         nullable=all_nullable,
         keeps_finite=True,
         exact=True,
-        number_type=of_common,
+        number_type=of_extreme,
         digits=Digits.CHOSEN,
         null_with="all",
         released=_extreme(up=True),
@@ -121,7 +121,7 @@ CONDITIONAL: tuple[Operator, ...] = (
         nullable=all_nullable,
         keeps_finite=True,
         exact=True,
-        number_type=of_common,
+        number_type=of_extreme,
         digits=Digits.CHOSEN,
         null_with="all",
         released=_extreme(up=False),
@@ -145,7 +145,7 @@ CONDITIONAL: tuple[Operator, ...] = (
             picks_first=True,
             null_with="all",
             released=_first_known,
-            number_type=of_common,
+            number_type=of_chosen,
             digits=Digits.CHOSEN,
             settled=_first,
         )

@@ -123,6 +123,7 @@ class Operator:
         number_type: DuckDB's type of a NUMBER, from the call and the rule for its arguments.
         digits: how last digits come about.
         whole: exact arithmetic of whole numbers.
+        signed: places of the arguments whose sign shows even where they are 0, from the arguments.
         signs: it is the sum of its arguments, each with its sign.
         equates: it holds where its two arguments are equal, and of no NULL.
         role: it is the product, or the quotient, of its two arguments, or holds where all of them do.
@@ -173,6 +174,7 @@ class Operator:
     number_type: Callable[[Call, TypeOf], NumberType] = of_double
     digits: Digits = Digits.KEPT
     whole: Callable[..., int] | None = None
+    signed: Callable[[Sequence[Expr]], tuple[int, ...]] = lambda _: ()
     signs: tuple[float, ...] = ()
     equates: bool = False
     role: Literal["", "product", "quotient", "conjunction"] = ""

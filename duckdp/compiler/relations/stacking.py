@@ -24,7 +24,7 @@ from duckdp.compiler.relations.joined import Part
 from duckdp.compiler.relations.stacked import stack, stacked_column
 from duckdp.compiler.relations.unit_groups import group_by_unit, key_column
 from duckdp.compiler.scope import TRUE, View
-from duckdp.compiler.types import as_type, common_type
+from duckdp.compiler.types import as_type, choice_type, chosen, typed
 
 _RULED = ("this", "expression", "distinct", "with_", "order")
 Reader = Callable[[exp.Expression], View]
@@ -151,8 +151,10 @@ class Stacking:
         for e, node in zip(given, nodes, strict=True):
             if not is_null(e) and e.kind is not kind:
                 self._refuse("Q203", ways.union_kinds(kind, e.kind), node)
-        met = common_type(plain) if kind is Kind.NUMBER and plain else None
-        exprs = [Literal(None, kind) if is_null(e) else e if met is None else as_type(e, met) for e in given]
+        exprs = [Literal(None, kind) if is_null(e) else e for e in given]
+        if kind is Kind.NUMBER and plain:
+            met = choice_type(given)
+            exprs = [e if is_null(e) else typed(as_type(e, met), met) for e in chosen(exprs, met)]
         base = column_name(show(exprs[0]))
         name, number = base, 1
         while name in taken:

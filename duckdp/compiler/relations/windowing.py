@@ -26,7 +26,7 @@ from duckdp.compiler.relations.window_calls import SHIFTED, VALUES, Counts, Fram
 from duckdp.compiler.relations.windowed import MOST_WINDOWS, few_rows, window_column, windowed
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope, View
-from duckdp.compiler.types import as_type, common_type
+from duckdp.compiler.types import as_type, cast_constant, type_of
 
 MOST_OFFSET = 1000  # rows that lag, lead, nth_value and frames go
 _NAMES: Mapping[type[exp.Expression], str] = {
@@ -289,9 +289,6 @@ class Windowing:
         default, argument = self.inner(node), window.argument
         if not isinstance(default, Literal) or not (is_null(default) or default.kind is argument.kind):
             self._refuse("Q203", ways.WINDOW_DEFAULT, call)
-        if is_null(default):
-            return window
-        if argument.kind is Kind.NUMBER:
-            met = common_type([argument, default])
-            argument, default = as_type(argument, met), as_type(default, met)
-        return replace(window, argument=argument, default=default)
+        if argument.kind is Kind.NUMBER and not is_null(default):  # cast as DuckDB does: lag(whole, 1, 0.5) is 1
+            argument, default = as_type(argument, type_of(argument)), cast_constant(default, type_of(argument))
+        return window if is_null(default) else replace(window, argument=argument, default=default)
