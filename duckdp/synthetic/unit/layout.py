@@ -13,7 +13,7 @@ Every row counts, whatever it holds, so that under REPLACE the number of rows st
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -161,16 +161,19 @@ class UnitColumns:
         if any(p.form == "choice" and p.start + 1 == target for p in self.parts):
             unit[:, target - 1] = -unit[:, target]
 
-    def decode(self, unit: Floats, *, rounded: bool = False) -> dict[str, NDArray[Any]]:
+    def decode(
+        self, unit: Floats, *, rounded: bool = False, steps: Mapping[str, int] | None = None
+    ) -> dict[str, NDArray[Any]]:
         """Rows in the columns' own types.
 
         Args:
             unit: float[m, d] in [-1, 1].
             rounded: whether categories, booleans and NULLs are -1 and 1 already, and numbers are values of rows that
                 have one; else they are chances, and a NULL counted as 0 in its number.
+            steps: of a column's range, that dates keep when they move to the weekday made for them.
         """
         if rounded:
-            return self._restored({p.column.name: _values(p, unit, unit, scaled=False) for p in self.parts})
+            return self._restored({p.column.name: _values(p, unit, unit, scaled=False) for p in self.parts}, steps)
         groups = [list(group) for group in self.groups]
         unit = unit.copy()
         for group in groups:
@@ -180,8 +183,10 @@ class UnitColumns:
         whole = round_groups(round_signs(unit, signs), groups) if groups else round_signs(unit, signs)
         return self._restored({p.column.name: _values(p, unit, whole, scaled=True) for p in self.parts})
 
-    def _restored(self, made: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        return made if self.structure is None else self.structure.restore(made)
+    def _restored(
+        self, made: dict[str, NDArray[Any]], steps: Mapping[str, int] | None = None
+    ) -> dict[str, NDArray[Any]]:
+        return made if self.structure is None else self.structure.restore(made, steps)
 
 
 def make_units(columns: Sequence[Column], *, tree: bool = False, structure: Structure | None = None) -> UnitColumns:

@@ -15,22 +15,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from duckdp.catalog.constraints import Constraint, Order, Total, among, decimals_of, narrowed, order_steps
 from duckdp.catalog.table import Column, Kind
 from duckdp.catalog.values import as_number
+from duckdp.synthetic.unit.calendar_days import DAY, HOUR, TENTHS, What, with_parts
 from duckdp.synthetic.unit.mending import Values, bound, keep, lifted, read_values, write_values
 
-DAY = 86_400_000_000  # microseconds
 _HOURLY = 2  # days of a range from which hours are modelled,
 _WEEKLY = 70  # weekdays: a tenth of the range is a week,
 _MONTHLY = 1500  # and months: two and more for each of twenty bins
 _FINE = 1000  # steps of a range, of which one is the unit of a distance of numbers with decimal places
-_HOUR = DAY // 24  # microseconds
-What = Literal["hour", "weekday", "month", "gap"]
 PARTS: dict[What, tuple[int, ...]] = {
     "hour": tuple(range(24)),
     "weekday": tuple(range(7)),
@@ -130,16 +128,18 @@ class Structure:
         lines = [f"calendar: {', '.join(parts[n])} of {n}, as columns of the model" for n in parts]
         return [*lines, *(["in every row: " + "; ".join(map(str, self.kept))] if self.kept else [])]
 
-    def restore(self, made: Mapping[str, Any]) -> dict[str, Any]:
+    def restore(self, made: Mapping[str, Any], steps: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Rows of the model as rows of the table, each of which keeps every constraint.
 
         Args:
             made: values by the names of ``modelled``.
+            steps: equal steps of a date's range that its rows were counted in, which they keep; tenths of others.
         """
         found: dict[str, Values] = {}
         for name, column in self.by_name.items():
             if name in made and not any(d.of == name and d.what == "gap" for d in self.derived):
-                found[name] = _with_parts(read_values(made[name], column), column, self._parts(name, made))
+                kept = (steps or {}).get(name, TENTHS)
+                found[name] = with_parts(read_values(made[name], column), column, self._parts(name, made), kept)
         for name, below in order_steps(self.kept):
             if below:
                 (gap,) = (d for d in self.derived if d.of == name and d.what == "gap")
@@ -160,7 +160,7 @@ class Structure:
         values = Values(numbers=numbers, missing=distance.missing)
         if not hours:
             return values
-        moved = _with_parts(values, column, hours)
+        moved = with_parts(values, column, hours, 1)
         return replace(values, numbers=np.where(moved.numbers >= least, moved.numbers, values.numbers))
 
     def _parts(self, name: str, made: Mapping[str, Any]) -> list[tuple[What, Any]]:
@@ -169,7 +169,7 @@ class Structure:
     def _gap(self, name: str, below: Sequence[Order]) -> Derived:
         column = self.by_name[name]
         span = as_number(column.upper) - as_number(column.lower)
-        unit = float(_HOUR) if column.kind is Kind.TIMESTAMP else 1.0 if _is_whole(column) else span / _FINE
+        unit = float(HOUR) if column.kind is Kind.TIMESTAMP else 1.0 if _is_whole(column) else span / _FINE
         gap = Column(
             name=name,
             source=name,
@@ -230,57 +230,3 @@ def _within(column: Column, bounds: tuple[float, float] | None) -> Column:
         if _is_date(column)
         else replace(column, lower=number(lower), upper=number(upper))
     )
-
-
-def _with_parts(values: Values, column: Column, parts: Sequence[tuple[What, Any]]) -> Values:
-    """Dates at the nearest day of the weekday and month, timestamps at the hour, that were made for them."""
-    if not parts:
-        return values
-    per_day = DAY if column.kind is Kind.TIMESTAMP else 1
-    lower, upper = as_number(column.lower), as_number(column.upper)
-    days, rest = np.divmod(np.asarray(values.numbers, dtype=np.int64), per_day)
-    made = {what: _codes(found, -1) for what, found in parts}
-    first, last = int(-(-lower // per_day)), int(upper // per_day)
-    if "month" in made:
-        days = _in_month(days, made["month"], first, last)
-    if "weekday" in made:
-        days = _on_weekday(days, made["weekday"], first, last, made.get("month"))
-    if "hour" in made:
-        rest = np.where(made["hour"] < 0, rest, made["hour"] * _HOUR + rest % _HOUR)
-    numbers = days * per_day + rest
-    for _ in range(2):  # at the ends of the range: a week inside
-        numbers = np.where(numbers < lower, numbers + 7 * per_day, numbers)
-        numbers = np.where(numbers > upper, numbers - 7 * per_day, numbers)
-    inside = (numbers >= lower) & (numbers <= upper)
-    return replace(values, numbers=np.where(inside & ~values.missing, numbers, values.numbers))
-
-
-def _codes(found: Any, none: int) -> Any:
-    return np.array([none if v is None else int(v) for v in np.asarray(found).tolist()], dtype=np.int64)
-
-
-def _month_of(days: Any) -> Any:
-    return days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12 + 1
-
-
-def _in_month(days: Any, month: Any, first: int, last: int) -> Any:
-    """The nearest months of the wanted name, at the same place within them."""
-    months = days.astype("datetime64[D]").astype("datetime64[M]")
-    off = (month - (months.astype(np.int64) % 12 + 1) + 6) % 12 - 6
-    starts = (months + off).astype("datetime64[D]").astype(np.int64)
-    lengths = (months + off + 1).astype("datetime64[D]").astype(np.int64) - starts
-    found = starts + np.minimum(days - months.astype("datetime64[D]").astype(np.int64), lengths - 1)
-    return np.where((month < 1) | (found < first) | (found > last), days, found)
-
-
-def _on_weekday(days: Any, weekday: Any, first: int, last: int, month: Any) -> Any:
-    """The nearest days of the wanted weekday, in the wanted month where one was made."""
-    ahead = (weekday - (days + 4)) % 7  # day 0 was a Thursday, 4
-    near = np.where(ahead > 3, ahead - 7, ahead)
-    found = days + near
-    if month is not None:
-        other = days + np.where(near > 0, near - 7, near + 7)
-        wrong = (_month_of(found) != month) & (_month_of(other) == month)
-        found = np.where(wrong, other, found)
-    found = np.where(found < first, found + 7, np.where(found > last, found - 7, found))
-    return np.where((weekday < 0) | (found < first) | (found > last), days, found)
