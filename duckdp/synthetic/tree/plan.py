@@ -81,6 +81,7 @@ def make_tree_plan(
     shrunk: bool = True,
     bounded: bool = True,
     counted: bool = True,
+    domains: bool = True,
 ) -> TreePlan:
     """The plan. ``terms`` tell the relation and the noise; plans of before lack some of what the flags name.
 
@@ -95,7 +96,7 @@ def make_tree_plan(
         shown = sum(may_show_null(p) for p in units.parts)
         nulls = planned_share(shown, len(units.parts), plan.ones, terms, request.expected_rows)
         plan = shared(nulls=nulls) if nulls else plan
-    return replace(plan, shrunk=shrunk, bounded=bounded)
+    return replace(plan, shrunk=shrunk, bounded=bounded, domains=domains)
 
 
 def _shared(

@@ -41,6 +41,8 @@ class TreePlan:
             what later stages are of, and means reach further (``scales.WIDE``); not in plans of before.
         bounded: whether means have a bound on a row's norm (``buy.averages``), and products with one count NULLs apart
             (``scales``); not in plans of before.
+        domains: whether values of domains stand by themselves in pairs where their rows in one cell stand out of the
+            noise; not in plans of before.
         cell: merged bins are so wide that a cell of two of them is expected to hold this many deviations.
     """
 
@@ -65,6 +67,7 @@ class TreePlan:
     chosen: bool = False
     shrunk: bool = False
     bounded: bool = False
+    domains: bool = False
 
     @property
     def name(self) -> str:
@@ -74,6 +77,7 @@ class TreePlan:
         name = f"{name}, normed" if self.normed else name
         name = f"{name}, shrunk" if self.shrunk else name
         name = f"{name}, bounded" if self.bounded else name
+        name = f"{name}, domains" if self.domains else name
         return f"{name}, counted" if self.nulls else name
 
     @property

@@ -34,10 +34,12 @@ from tests.synthetic.wide.trees import memory_counts, memory_nulls
 
 _PAY = column("pay", 0, 100_000, nullable=False)
 _FOUR = [column(f"c{i}", None, None, "VARCHAR", domain=tuple("abcd"), nullable=False) for i in range(4)]
+_MANY = column("many", None, None, "VARCHAR", domain=tuple("abcdefghijklmnopqrst"), nullable=False)
 _FLAG = column("flag", None, None, "BOOLEAN", nullable=False)
 _MAYBE = [column(f"m{i}", 0, 100) for i in range(5)]
 _WHOLE = column("n", 0, 9, "BIGINT", nullable=False)
-_BOXES = partial(make_tree_plan, bounded=False)  # means of a box
+_MERGED = partial(make_tree_plan, domains=False)  # values of domains that are not frequent have one merged bin
+_BOXES = partial(_MERGED, bounded=False)  # means of a box
 _CUT = partial(_BOXES, shrunk=False)  # noisy counts are cut at 0
 _BOXED = partial(_CUT, normed=False)  # products without a bound on a row's norm
 # columns, expected rows, epsilon; whether the plans buy the same first stage, and whether the same all along; the plans
@@ -48,8 +50,9 @@ _CASES = {
     "norms": ([_PAY, _WHOLE, _FLAG], 3000, "3", False, False, (_CUT, _BOXED)),
     "norms alone": ([_PAY, _WHOLE, _FLAG], 3000, "0.3", True, True, (_CUT, _BOXED)),
     "shrunk norms": ([_PAY, _WHOLE, _FLAG], 3000, "3", True, True, (_BOXES, _CUT)),
-    "norms, NULLs counted": (_MAYBE, 1000, "3", False, False, (make_tree_plan, partial(make_tree_plan, counted=False))),
-    "bounded norms": ([_PAY, _WHOLE, _FLAG], 3000, "3", True, True, (make_tree_plan, _BOXES)),
+    "norms, NULLs counted": (_MAYBE, 1000, "3", False, False, (_MERGED, partial(_MERGED, counted=False))),
+    "domains, norms": ([_PAY, _MANY, *_FOUR], 3000, "3", True, True, (make_tree_plan, _MERGED)),
+    "bounded norms": ([_PAY, _WHOLE, _FLAG], 3000, "3", True, True, (_MERGED, _BOXES)),
 }
 
 

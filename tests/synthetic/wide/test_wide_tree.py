@@ -91,6 +91,16 @@ def test_merged_bins_hold_enough() -> None:
     assert merge_bins(np.array([0.9, 0.1]), 0.5, ordered=True, free=2).tolist() == [0, 1]  # never all in one
 
 
+def test_values_that_stand_out_are_merged_only_where_few_rows_are() -> None:
+    even = np.full(30, 1 / 30)
+    assert merge_bins(even, 0.05, ordered=False, free=30).max() == 1  # all but one of thirty in one bin
+    found = merge_bins(even, 0.05, ordered=False, free=30, stands=0.02)
+    assert found.max() == 27 and np.bincount(found).max() == 3  # a tenth of the rows
+    assert merge_bins(even, 0.05, ordered=False, free=30, stands=0.04).max() == 1  # they would be noise
+    shares = np.array([0.02, 0.3, 0.05, 0.05, 0.4, 0.08, 0.1])
+    assert merge_bins(shares, 0.2, ordered=False, free=7, stands=0.01).tolist() == [2, 1, 2, 2, 0, 2, 2]
+
+
 def test_pairs_keep_their_margins_and_lose_noise() -> None:
     rng = np.random.default_rng(3)  # its own: the same draws whatever else runs
     first, second = np.array([0.2, 0.3, 0.5]), np.array([0.25, 0.25, 0.5])

@@ -32,14 +32,16 @@ from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.packed import Classes
 from duckdp.synthetic.unit.request import Request
 
+_BEFORE = partial(make_tree_plan, domains=False)
 _PLANS = (
     make_tree_plan,
     plan_before,
-    partial(make_tree_plan, counted=False),
-    partial(make_tree_plan, counted=False, bounded=False),
-    partial(make_tree_plan, counted=False, bounded=False, shrunk=False),
-    partial(make_tree_plan, counted=False, bounded=False, shrunk=False, normed=False),
-    partial(make_tree_plan, counted=False, bounded=False, shrunk=False, normed=False, valued=False),
+    _BEFORE,
+    partial(_BEFORE, counted=False),
+    partial(_BEFORE, counted=False, bounded=False),
+    partial(_BEFORE, counted=False, bounded=False, shrunk=False),
+    partial(_BEFORE, counted=False, bounded=False, shrunk=False, normed=False),
+    partial(_BEFORE, counted=False, bounded=False, shrunk=False, normed=False, valued=False),
 )
 
 

@@ -87,6 +87,7 @@ from duckdp.synthetic.unit.stages import Noisy
 
 _FOLDED = 0.8  # mean absolute value of noise of deviation 1
 _MOST_CELLS = 10**6  # of all pairs
+_STANDS = 4.0  # deviations of a cell's noise, by which a value's rows stand out
 
 
 def grow_tree(
@@ -188,8 +189,7 @@ def _buy_ones(tree: Tree, purse: Purse, reads: Reads, others: Sequence[TreePlan]
     if plan.nulls and reads.nulls is not None:
         buy_null_counts(tree, purse, reads.nulls, by)
     tree.shares = [tree.estimate(i, c, found.deviation) for i, c in enumerate(tree.counts)]
-    least = _least_share(tree, purse)
-    tree.merges = [tree.merge(i, least) for i in range(len(bins))]
+    tree.merges = _merges(tree, purse)
     for x, y in reversed(determined):
         tree.merges[x] = split_merge(tree.merges[x], tree.merges[y][tree.functions[x, y]])
     if determined:
@@ -294,6 +294,17 @@ def _least_share(tree: Tree, terms: Terms) -> float:
     noise = predicted_deviation(plan.rounds, float(plan.pairs), terms)
     columns = len(tree.binnings)
     return min(0.5, math.sqrt(max(plan.cell * noise / tree.rows, columns**2 / (2 * _MOST_CELLS))))
+
+
+def _merges(tree: Tree, terms: Terms) -> list[Ints]:
+    """Merged bins of all columns; values of domains by themselves where their rows in one cell stand out."""
+    least, plan, columns = _least_share(tree, terms), tree.plan, range(len(tree.binnings))
+    if plan.domains and plan.pairs:
+        stands = _STANDS * predicted_deviation(plan.rounds, float(plan.pairs), terms) / tree.rows
+        found = [tree.merge(i, least, stands) for i in columns]
+        if sum(int(a.max() + 1) * int(b.max() + 1) for a, b in combinations(found, 2)) <= _MOST_CELLS:
+            return found
+    return [tree.merge(i, least) for i in columns]
 
 
 def _choose_joining(tree: Tree, purse: Purse, read: ReadCounts) -> list[Pair]:

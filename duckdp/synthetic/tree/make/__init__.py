@@ -93,4 +93,5 @@ def _make(units: UnitColumns, kept: Kept, watch: Watch) -> tuple[Columns, float]
     codes = tree.make(made_rows(kept))
     watch.tell("rows", 0.5)
     unit = move_to_products(spread_rows(tree.binnings, codes, tree.leans()), tree)
-    return units.decode(unit, rounded=True), tree.misfit(codes)
+    steps = {b.part.column.name: b.bins for b in tree.binnings}
+    return units.decode(unit, rounded=True, steps=steps), tree.misfit(codes)

@@ -12,6 +12,7 @@ margins is kept, its singular values shrunk by what noise alone would give, and 
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -139,19 +140,25 @@ def pool_counts(
     return corrected, float(np.sqrt(np.mean(variance[merge])))
 
 
-def merge_bins(shares: Floats, least: float, *, ordered: bool, free: int) -> Ints:
+def merge_bins(shares: Floats, least: float, *, ordered: bool, free: int, stands: float = math.inf) -> Ints:
     """Merged bins with a share of at least about ``least`` each, int[B]: neighbours of ordered bins, else the rarest.
+
+    Of a domain of many values none may be frequent: as one merged bin they would lose all that tells them apart. So
+    those with a share of ``stands`` stay alone as long as the others hold more than twice ``least``.
 
     Args:
         shares: float[B], released.
         least: wanted share.
         ordered: whether only neighbours may share one.
         free: ordered bins from here on (NULL) stand alone.
+        stands: share of a value whose rows, all in one cell, stand out of the noise.
     """
     size = len(shares)
     if not ordered:
         order = np.argsort(-shares, kind="stable")
         alone = max(1, int(np.sum(shares[order] >= least)))
+        while alone < size and shares[order[alone]] >= stands and shares[order[alone:]].sum() > 2 * least:
+            alone += 1
         places = np.minimum(np.arange(size), alone)
         rest = shares[order[alone:]].sum()
         if alone < size and rest < least / 2 and alone > 1:  # too few for a merged bin of their own

@@ -5,6 +5,7 @@ Everything in it is public: post-processing of the stages, which it needs too, a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -241,7 +242,7 @@ class Tree:
             found[there] *= max(0.0, 1 - piled) / max(float(found[there].sum()), 1e-300)
         return np.asarray(found / found.sum())
 
-    def merge(self, column: int, least: float) -> Ints:
+    def merge(self, column: int, least: float, stands: float = math.inf) -> Ints:
         """Merged bins of a column (``merge_bins``); NULL goes with the most frequent where the column is complete.
 
         A spike that is noise goes with the step it lies in.
@@ -249,7 +250,7 @@ class Tree:
         binning, shares, absent = self.binnings[column], self.shares[column], self.absent(column)
         there = np.delete(np.arange(binning.size), absent)
         free = binning.bins if binning.ordered else len(there)
-        kept = merge_bins(shares[there], least, ordered=binning.ordered, free=free)
+        kept = merge_bins(shares[there], least, ordered=binning.ordered, free=free, stands=stands)
         found = np.zeros(binning.size, dtype=np.int64)
         found[there] = kept
         for bin_ in absent:
