@@ -217,6 +217,7 @@ WIDE = (
     "coalesce(c3, h * c0, h)",
     "CASE WHEN t THEN c * h WHEN u THEN h ELSE c3 END",
     "CASE WHEN t THEN h WHEN u THEN c3 ELSE c0 * h END",
+    "CASE WHEN t THEN c0 * 1000000000000000000000000.0 WHEN u THEN h ELSE c3 * 1.00000000000000000 END",
 )
 
 
@@ -287,7 +288,7 @@ def test_the_chosen_of_wide_decimals_is_rounded_as_duckdb_does(
     assert [t for t in WIDE if differ(both, t)] == []
     for module in (case_nodes, scalars):
         monkeypatch.setattr(module, "chosen", lambda values, _: values)  # the twin
-    assert len([t for t in WIDE if differ(both, t)]) >= len(WIDE) - 1
+    assert len([t for t in WIDE if differ(both, t)]) >= len(WIDE) - 3
 
 
 # ---- types of remainders: a DECIMAL where DuckDB has one that holds both numbers, else a DOUBLE --------------------

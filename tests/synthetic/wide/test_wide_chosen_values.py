@@ -90,11 +90,15 @@ def test_piles_are_found_among_many_columns(delta: str) -> None:
 
 
 def test_without_piles_nothing_is_counted() -> None:
-    world = _World(piled=False)
-    tree = world.grow(world.plans[0])
-    assert world.read == []
-    assert "values" not in {name for name, *_ in tree.stages}
-    assert all(b.law is None for b in tree.binnings)
+    """Noise looks like a pile in 7 of 250 tables; four of six do by chance once in 10^5."""
+    read = []
+    for _ in range(6):
+        world = _World(piled=False)
+        tree = world.grow(world.plans[0])
+        read.append(bool(world.read))
+        assert read[-1] == ("values" in {name for name, *_ in tree.stages})
+        assert read[-1] or all(b.law is None for b in tree.binnings)
+    assert sum(read) <= 3
 
 
 def test_more_noise_chooses_fewer_columns() -> None:
