@@ -190,8 +190,9 @@ def on_grid(value: float, column: Column, *, up: bool) -> float:
     places = decimals_of(column) if column.kind is Kind.NUMBER else 0
     if places is None:
         return value
-    scaled = round(value * 10**places, 6)
-    return float((math.ceil(scaled) if up else math.floor(scaled)) / 10**places)
+    units = round(value * 10**places)
+    beyond = units / 10**places < value if up else units / 10**places > value  # 0.9999999999999999 is below 1.00
+    return float((units + beyond * (1 if up else -1)) / 10**places)
 
 
 def narrowed(constraints: Iterable[Constraint], columns: Mapping[str, Column]) -> dict[str, tuple[float, float]]:

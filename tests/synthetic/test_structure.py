@@ -143,6 +143,13 @@ def test_any_rows_are_mended_so_that_all_constraints_hold(tries):
     assert broken > tries / 2  # the broken twin: rows that nobody mends
 
 
+def test_a_decimal_below_a_double_that_is_just_below_it_has_room():
+    """z < x <= 1 leaves z the last double below 1, and m, of two decimal places, .99."""
+    texts = ("m <= z", "z < x")
+    found = mended(drawn(COLUMNS, 200, np.random.default_rng(6)), COLUMNS, texts)
+    assert not any(held(found, texts).values())
+
+
 @pytest.mark.parametrize("tries", [20, pytest.param(1000, marks=pytest.mark.slow)])
 def test_what_a_model_made_of_gaps_totals_and_calendars_holds_too(tries):
     """Fuzz: any rows of the model."""

@@ -139,8 +139,9 @@ def _up(numbers: NDArray[Any], column: Column) -> NDArray[Any]:
     places = decimals_of(column)
     if places is None:
         return numbers
-    scaled = np.ceil(np.round(numbers * 10.0**places, 6))
-    return np.asarray(scaled / 10.0**places if places else scaled.astype(np.int64))
+    units = np.rint(numbers * 10.0**places)
+    units += units / 10.0**places < numbers
+    return np.asarray(units / 10.0**places if places else units.astype(np.int64))
 
 
 def _add_up(total: Total, done: dict[str, Values], columns: Mapping[str, Column]) -> None:
