@@ -23,4 +23,6 @@ def may_be_nan(call: Call) -> bool:
     if undefined(call):
         return True
     found = exact(call)
-    return found != call and isinstance(found, Call) and undefined(found)
+    while isinstance(found, Call) and found.operator != call.operator:  # what rounds the result stands around it
+        found = found.arguments[0]
+    return isinstance(found, Call) and undefined(found)
