@@ -25,7 +25,8 @@ class NumberType:
     """DuckDB's type of a number, as far as meanings depend on it: compiler/types.py has the rules.
 
     ``name`` is INTEGER (of any width), DECIMAL (with its ``scale``), FLOAT or DOUBLE. ``digits`` is how many decimal
-    digits DuckDB holds before the point of an INTEGER or DECIMAL; it says only which remainders have no DECIMAL.
+    digits DuckDB holds before the point of an INTEGER or DECIMAL; it says which remainders have no DECIMAL, and how
+    many decimals one of several numbers keeps.
     ``unsigned`` is a DOUBLE or FLOAT that was cast from one of these, which have no -0.
     """
 

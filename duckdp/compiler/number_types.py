@@ -44,9 +44,9 @@ def met_type(exprs: Sequence[Expr], type_of: TypeOf) -> NumberType:
 
 
 def chosen_type(exprs: Sequence[Expr], type_of: TypeOf) -> NumberType:
-    """The type of one of several numbers: where no DECIMAL holds them all, digits before the point go first.
+    """The type of one of several numbers: where no DECIMAL holds them all, it has fewer decimals.
 
-    A whole number next to a DECIMAL leaves it its decimals; DuckDB takes the types from left to right.
+    A whole number beside a DECIMAL leaves it its decimals; DuckDB takes the types from left to right.
     """
     found = met_type(exprs, type_of)
     if found.name != "DECIMAL":

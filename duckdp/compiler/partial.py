@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from duckdp.compiler.expression import Call, Expr
 from duckdp.compiler.facts import facts, undefined
+from duckdp.compiler.operators import row_of
 from duckdp.compiler.types import exact
 from duckdp.core.interval import Interval
 
@@ -23,6 +24,6 @@ def may_be_nan(call: Call) -> bool:
     if undefined(call):
         return True
     found = exact(call)
-    while isinstance(found, Call) and found.operator != call.operator:  # what rounds the result stands around it
-        found = found.arguments[0]
+    while row_of(call).role == "quotient" and isinstance(found, Call) and found.operator != call.operator:
+        found = found.arguments[0]  # what rounds the quotient stands around it
     return isinstance(found, Call) and undefined(found)

@@ -20,7 +20,7 @@ from duckdp.compiler import ways
 from duckdp.compiler.case_nodes import CaseNodes
 from duckdp.compiler.date_arithmetic import COMPARED, MomentNodes
 from duckdp.compiler.dates import DateNodes
-from duckdp.compiler.expression import Call, Case, Expr, Literal
+from duckdp.compiler.expression import Call, Case, Expr, Literal, is_null
 from duckdp.compiler.literals import encodable, label_met, listed, small_int
 from duckdp.compiler.nodes import (
     BY_NODE,
@@ -187,7 +187,7 @@ class Scalars(CaseNodes, NumberNodes, MomentNodes, DateNodes, TextNodes):
 
     def _common(self, args: list[Expr], node: exp.Expression) -> Kind:
         """The kind to compare in: that of the columns; literals follow."""
-        kinds = {a.kind for a in args if not isinstance(a, Literal)} or {a.kind for a in args if not _is_null(a)}
+        kinds = {a.kind for a in args if not isinstance(a, Literal)} or {a.kind for a in args if not is_null(a)}
         if kinds == {Kind.DATE, Kind.TIMESTAMP}:
             return Kind.TIMESTAMP
         if kinds == {Kind.DATE} and any(isinstance(a, Literal) and a.kind is Kind.TIMESTAMP for a in args):
@@ -378,7 +378,3 @@ class Scalars(CaseNodes, NumberNodes, MomentNodes, DateNodes, TextNodes):
         **MomentNodes.moment_methods,
         **TextNodes.text_methods,
     }
-
-
-def _is_null(expr: Expr) -> bool:
-    return isinstance(expr, Literal) and expr.value is None

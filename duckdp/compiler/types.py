@@ -8,6 +8,7 @@ raises, and where it has no DECIMAL for a remainder.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -145,12 +146,15 @@ def cast_constant(constant: Literal, number_type: NumberType) -> Literal:
     1
     >>> cast_constant(Literal(2.5, Kind.NUMBER, type=DOUBLE), INTEGER).value  # a DOUBLE goes to the even one
     2
+    >>> [cast_constant(Literal(1e300, Kind.NUMBER), t).value for t in (FLOAT, INTEGER)]
+    [None, None]
     """
     value, own = constant.value, type_of(constant)
     if not isinstance(value, (int, float)) or number_type.name == "DOUBLE":
         return replace(constant, type=number_type)
     if number_type.name == "FLOAT":
-        return Literal(nearest_float(float(value)), constant.kind, type=number_type)
+        single = nearest_float(float(value))
+        return Literal(single if math.isfinite(single) else None, constant.kind, type=number_type)
     if own.name in ("DOUBLE", "FLOAT"):
         units_of = Decimal(float(value) * 10.0**number_type.scale)
         whole = units_of.to_integral_value(ROUND_HALF_EVEN if number_type == INTEGER else ROUND_HALF_UP)

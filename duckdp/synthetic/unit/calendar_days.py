@@ -53,7 +53,7 @@ def with_parts(values: Values, column: Column, parts: Sequence[tuple[What, Any]]
         where = ~values.missing
         found = old.copy()
         days = _whole_days(lower, upper, per_day, steps)
-        placed = place_months(days, step[where], day[where], month[where] - (month[where] > 0), weekday[where])
+        placed = place_months(days, step[where], day[where], month[where] - 1, weekday[where])
         found[where] = placed * per_day + rest[where]
         return replace(values, numbers=np.clip(found, int(lower), int(upper)))
     turned = day + np.where(weekday < 0, 0, (weekday - weekday_of(day) + 3) % 7 - 3)
