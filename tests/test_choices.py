@@ -191,15 +191,21 @@ def undeclared(tmp_path: Path, **protected: Any) -> duckdp.Curator:
 
 @pytest.mark.parametrize(
     ("protected", "way"),
-    [({}, "noise for each key at once"), ({"unit_key": "person", "max_rows": 2, "max_groups": 40}, "one after")],
+    [
+        ({}, ("Laplace noise for each key at once",) * 2),
+        ({"unit_key": "person", "max_rows": 2, "max_groups": 40}, ("one after", "Gaussian noise for each key at once")),
+    ],
 )
 def test_values_of_no_declared_domain_are_told_where_many_have_them(
-    tmp_path: Path, protected: dict[str, Any], way: str
+    tmp_path: Path, protected: dict[str, Any], way: tuple[str, str]
 ) -> None:
     with undeclared(tmp_path, **protected) as owner:
         ana, con = owner.session("ana"), owner.connect("ana")
-        told = ana.explain_top_k("t", "town", 5, epsilon=2, delta="1e-8").rows()
-        assert way in told[0][0]
+        for k, words in zip((5, 100), way, strict=True):
+            assert words in ana.explain_top_k("t", "town", k, epsilon=2, delta="1e-8").rows()[0][0]
+        many = ana.top_k("t", "town", 100, epsilon=2, delta="1e-8")
+        assert set(many["value"]) <= {"Bern", "Genf", "Uri"}
+        assert many["value"][0] == "Bern"
         found = ana.top_k("t", "town", 5, epsilon=2, delta="1e-8")
         assert found["value"] == ["Bern", "Genf", "Uri"]  # the fourth and fifth are nobody's
         assert found["rank"] == [1, 2, 3]

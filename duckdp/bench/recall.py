@@ -39,7 +39,7 @@ def destinations(path: str) -> list[int]:
 
 def told(counts: Sequence[int], hitters: HeavyHitters) -> list[int]:
     """Places of the keys that are told, as the task tells them."""
-    if not hitters.shot:
+    if hitters.family is None:
         known = [i for i, n in enumerate(counts) if n >= hitters.floor]
         return [known[i] for i in hitters.pick([counts[i] for i in known])]
     noisy = hitters.noised(counts)
@@ -61,7 +61,7 @@ def recalls(name: str, counts: Sequence[int], runs: int) -> list[list[str]]:
                 if of * len(counts) <= MOST_PICKED:
                     top = TopK(candidates=len(counts), **{**given, "picks": of})  # type: ignore[arg-type]
                     known = f"{np.mean([sum(i < of for i in top.choose(counts)) / of for _ in range(runs)]):.2f}"
-                way = "one shot" if hitters.shot else "peeling"
+                way = "peeling" if hitters.family is None else f"one shot, {hitters.family}"
                 figures = [f"{share:.2f}", known, f"{hitters.tau:,}", f"{counts[of - 1]:,}"]
                 found.append([name, str(groups), f"{epsilon:g}", str(picks), way, *figures])
     return found

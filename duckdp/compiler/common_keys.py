@@ -80,7 +80,7 @@ class HeavyHittersTask(OneRead):
     @property
     def mechanism(self) -> str:
         """How keys are chosen, for the ledger."""
-        return "laplace+threshold" if self.hitters.shot else "top_k+threshold"
+        return f"{self.hitters.family or 'top_k'}+threshold"
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -97,7 +97,8 @@ class HeavyHittersTask(OneRead):
         """Lines of ``explain``; from public figures."""
         units = "rows" if self.table.unit_key is None else f"values of {self.table.unit_key}"
         hitters = self.hitters
-        way = "noise for each key at once" if hitters.shot else "one after the other, until nobody is picked"
+        picked = "one after the other, until nobody is picked"
+        way = picked if hitters.family is None else f"{hitters.family.title()} noise for each key at once"
         sure = f"95%: what at least {hitters.sure():,} {units} have is not left out for the threshold"
         return [
             f"choose at most {self.picks} keys that are not declared by how many {units} have them, {way}; only what "
@@ -125,9 +126,11 @@ class HeavyHittersTask(OneRead):
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """The keys that are told, as values. ``rows``: exact and private."""
         shown, hitters = [key_values(key) for key in self.keys], self.hitters
-        known = self._above(rows) if hitters.shot else [row for row in rows if int(row[-1]) >= hitters.floor]
-        if not hitters.shot:
-            known = [known[i] for i in hitters.pick([int(units) for *_, units in known])]
+        if hitters.family is not None:
+            known = self._above(rows)
+        else:
+            candidates = [row for row in rows if int(row[-1]) >= hitters.floor]
+            known = [candidates[i] for i in hitters.pick([int(units) for *_, units in candidates])]
         return json.dumps(
             [
                 [encode_key(v if names is None else names[v]) for v, names in zip(row, shown, strict=False)]

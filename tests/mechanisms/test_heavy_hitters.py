@@ -6,11 +6,14 @@ import math
 from collections import Counter
 from itertools import combinations
 
+import numpy as np
 import pytest
 from scipy import stats
 
+from duckdp.core.accountant import epsilon_for, pure_rho
+from duckdp.core.errorbars import Noise
 from duckdp.core.types import ATTO, NANO
-from duckdp.errors import ParameterError
+from duckdp.errors import InternalError, ParameterError
 from duckdp.mechanisms import exponential as exponential_mechanism
 from duckdp.mechanisms.heavy_hitters import HeavyHitters
 from tests.mechanisms.test_top_k import Pick, exponential
@@ -89,7 +92,7 @@ def test_twins_of_threshold_are_caught() -> None:
 def test_a_key_at_the_floor_is_told_within_delta(monotone: bool) -> None:
     """One unit makes it a key at all, as with one fewer it is none; the twin's threshold is for keys of one unit."""
     made = hitters(1, 8, delta=1e-8, monotone=monotone)
-    assert not made.shot
+    assert made.family is None
     assert made.floor > 1
 
     def chance(tau: int) -> float:
@@ -98,41 +101,64 @@ def test_a_key_at_the_floor_is_told_within_delta(monotone: bool) -> None:
     assert chance(made.tau) <= 1e-8 < chance(1 + made._above)
 
 
-def shot(counts: Counts, made: HeavyHitters, tau: int) -> dict[List, float]:
-    """Which keys are at or above a threshold, of discrete Laplace noise, when all are told (order is free)."""
-    r, found = math.exp(-1 / made._scale), {}
-    names = list(counts)
-    chances = []
-    for name in names:
-        far = tau - counts[name]
-        chances.append(r**far / (1 + r) if far > 0 else 1 - r ** (1 - far) / (1 + r))
+def reached(noise: Noise, far: int) -> float:
+    """The chance that discrete noise is at least so much."""
+    s = noise.scale
+    law = {"laplace": lambda z: -abs(z) / s, "gaussian": lambda z: -z * z / (2 * s * s)}[noise.family]
+    most = math.ceil(40 * s)
+    every = np.exp([law(z) for z in range(-most, most + 1)])
+    return float(every[max(0, far + most) :].sum() / every.sum())
+
+
+def shot(counts: Counts, noise: Noise, tau: int) -> dict[List, float]:
+    """Which keys are at or above a threshold when all are told (order is free)."""
+    found, names = {}, list(counts)
+    chances = [reached(noise, tau - counts[name]) for name in names]
     for size in range(len(names) + 1):
         for told in combinations(range(len(names)), size):
             found[tuple(names[i] for i in told)] = math.prod(c if i in told else 1 - c for i, c in enumerate(chances))
     return found
 
 
+def worst_shot(made: HeavyHitters, groups: int, *, noise: Noise, tau: int) -> float:
+    """Over neighbours that differ in keys of their own, in all that a unit has of common ones, or in some of each."""
+    found, monotone = 0.0, made.monotone
+    for shared in {0, min(1, groups - 1), groups // 2, groups}:
+        own, others = ({f"{n}{i}": made.floor for i in range(groups - shared)} for n in "de")
+        common = {f"c{i}": tau - i % 2 for i in range(shared if monotone else 2 * shared)}
+        less = {k: c - (1 if i < shared else -1) for i, (k, c) in enumerate(common.items())}
+        laws = [shot(each, noise, tau) for each in ({**common, **own}, less if monotone else {**less, **others})]
+        found = max(found, divergence(*laws, 1.0), divergence(*reversed(laws), 1.0))
+    return found
+
+
 @pytest.mark.parametrize("monotone", [True, False])
-@pytest.mark.parametrize("groups", [1, 3])
-def test_one_shot_is_within_epsilon_and_delta(groups: int, monotone: bool) -> None:
-    delta = 0.01
-    made = hitters(10, groups, delta=delta, monotone=monotone)
-    assert made.shot
-    for off, right in ((0, True), (-math.ceil(3 * made._scale), False)):
-        tau, found = made.tau + off, 0.0
-        own, others = ({f"{n}{i}": made.floor for i in range(groups)} for n in "de")
-        for common in ({}, {"a": tau} if groups > 1 else {"a": tau, "b": tau - 1}):
-            moved = {k: c - 1 for k, c in common.items()} if groups > 1 or not common else common
-            laws = [shot(each, made, tau) for each in ({**common, **own}, moved if monotone else {**common, **others})]
-            found = max(found, divergence(*laws, 1.0), divergence(*reversed(laws), 1.0))
-        assert (found <= delta) == right
+@pytest.mark.parametrize(
+    ("family", "groups", "delta"), [("laplace", 1, 0.01), ("laplace", 2, 1e-6), ("gaussian", 6, 1e-4)]
+)
+def test_one_shot_is_within_epsilon_and_delta(family: str, groups: int, delta: float, monotone: bool) -> None:
+    """As shipped; the twins are a threshold that is lower, and noise for one key of a unit with its own threshold."""
+    made = hitters(60, groups, delta=delta, monotone=monotone)
+    assert made.family == family
+    assert made._noise is not None
+    own = groups * reached(made._noise, made.tau - made.floor) * (1 if monotone else 2)
+    assert own <= made.loss.delta_zcdp_atto / ATTO
+    if family == "gaussian":
+        rest = made.loss.delta_atto - made.loss.delta_zcdp_atto
+        assert epsilon_for(made.loss.rho_pico, rest) <= made.epsilon_nano
+    assert worst_shot(made, groups, noise=made._noise, tau=made.tau) <= delta
+    lower = made.tau - math.ceil((3 if family == "laplace" else 1.5) * made._noise.scale)
+    assert worst_shot(made, groups, noise=made._noise, tau=lower) > delta
+    if groups > 1:
+        weak = Noise(made._noise.family, made._noise.scale / (groups if family == "laplace" else 3.5))
+        assert worst_shot(made, groups, noise=weak, tau=made.floor + made._above_shot(weak)) > delta
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-3])
 def test_draws_follow_the_law(delta: float) -> None:
     """Of picks, pure or by zCDP, with nobody among the candidates; the law at another epsilon is refused."""
     made = hitters(2, 5, epsilon=0.8, delta=delta)
-    assert not made.shot
+    assert made.family is None
     counts = {"a": made.tau + 2, "b": made.tau - 1, "c": made.tau}
     names = list(counts)
     seen = Counter(tuple(names[i] for i in made.pick(list(counts.values()))) for _ in range(DRAWS))
@@ -146,18 +172,39 @@ def test_draws_follow_the_law(delta: float) -> None:
         assert fits(float(p)) == right, factor
 
 
-def test_the_lower_threshold_is_taken_and_zcdp_where_it_is_better() -> None:
-    assert hitters(5, 1).shot  # rows: one key each
-    assert not hitters(2, 50).shot
-    many = hitters(100, 1000, epsilon=1, delta=1e-6)
-    assert not many.shot
-    assert not many._top.is_pure
-    assert many.loss.delta_zcdp_atto * 2 == many.loss.delta_atto == ATTO // 10**6
-    pure = hitters(2, 50, delta=1e-9)
-    assert pure.loss.delta_zcdp_atto == pure.loss.delta_atto == ATTO // 10**9
-    for made in (many, pure, hitters(5, 1)):
-        assert 1 <= made.floor < made.tau < made.sure()
+def test_what_leaves_out_the_fewest_is_taken() -> None:
+    """Picks of few keys, Laplace noise where a unit has few, Gaussian noise else; zCDP where it is better."""
+    ways = {
+        "laplace": hitters(5, 1),  # rows: one key each
+        "gaussian": hitters(100, 50, epsilon=1, delta=1e-8),
+        "picks, zCDP": hitters(100, 1000, epsilon=1, delta=1e-6),
+        "picks": hitters(2, 50, delta=1e-9),
+    }
+    for name, made in ways.items():
+        assert made.family == {"laplace": "laplace", "gaussian": "gaussian"}.get(name)
+        zcdp = name in ("gaussian", "picks, zCDP")
+        assert made.loss.delta_zcdp_atto * (2 if zcdp else 1) == made.loss.delta_atto == made.delta_atto
         assert made.loss.epsilon_nano == NANO
+        assert (made.loss.rho_pico < pure_rho(NANO)) == zcdp
+        assert made.sure() == min(made._sure(noise) for noise in (None, *made._laws))
+        assert 1 <= made.floor < made.tau < made.sure()
+    assert ways["gaussian"].tau < 300 < ways["gaussian"]._above_picks  # of a hundred
+
+
+@pytest.mark.parametrize("groups", [3, 50])
+def test_noise_at_once_is_of_the_law_told(groups: int) -> None:
+    """Its deviation, and how often a key just at ``sure`` is left out."""
+    made = hitters(30, groups, epsilon=1, delta=1e-8)
+    assert made.family == {3: "laplace", 50: "gaussian"}[groups]
+    assert made._noise is not None
+    noisy = np.array(made.noised([made.sure()] * 20_000)) - made.sure()
+    assert noisy.std() == pytest.approx(math.sqrt(made._noise.variance()), rel=0.05)
+    assert (made.sure() + noisy < made.tau).mean() < 0.05 / 30 * 2
+    least = (made.tau + math.ceil(made._noise.scale / 2) + noisy < made.tau).mean()  # the twin: of a key hardly above
+    assert least > 0.05
+    picked = hitters(2, 50, delta=1e-9)
+    with pytest.raises(InternalError):
+        picked.noised([1])
 
 
 def test_too_little_is_refused() -> None:
@@ -170,7 +217,7 @@ def test_the_number_of_draws_is_public(monkeypatch: pytest.MonkeyPatch) -> None:
     real = exponential_mechanism.random_bits
     monkeypatch.setattr(exponential_mechanism, "random_bits", lambda n: asked.append(n) or real(n))
     made = hitters(3, 50)
-    assert not made.shot
+    assert made.family is None
     for counts in ([], [made.tau + 999] * 2, [made.tau] * 9):
         made.pick(counts)
     assert asked == [640] * 9

@@ -81,6 +81,7 @@ from tests.synthetic.plans import plan_wide
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 DELTA, LARGE_DELTA = ATTO // 10**6, ATTO // 5  # at the larger one wide tables take Gaussian noise
 KEYED, ROWS = clinic(), clinic(unit_key=None)
+MANY_KEYS = clinic(max_groups=20)
 LARGE = clinic(expected_rows=10**7)  # by what is declared
 Draws = list[tuple[Any, ...]]
 Read = Callable[[PrivateQuery], Iterable[tuple[Any, ...]]]
@@ -401,6 +402,7 @@ TASKS: dict[type, tuple[Case, ...]] = {
     HeavyHittersTask: (
         Case("hitters of rows", lambda: hitters(ROWS, "name", picks=3), True),
         Case("hitters of units", lambda: hitters(KEYED, "name, sex", "age > 3", picks=2, delta_atto=DELTA), True),
+        Case("hitters of units, gaussian", lambda: hitters(MANY_KEYS, "name, sex", picks=90, delta_atto=DELTA), True),
     ),
     PredicateChoice: (
         Case("chosen by units", lambda: chosen(KEYED, ("age > 40", "sex = 'F'", "cost < score"))),
