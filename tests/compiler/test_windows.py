@@ -251,7 +251,7 @@ def _own_orders(patch: pytest.MonkeyPatch) -> None:
 
 
 def _double_sums(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(windowed, "print_value", lambda _, value: value)
+    patch.setattr(windowed, "print_values", lambda i, _, value: [f"{value} AS v{i}"])
     patch.setattr(window_calls, "print_aggregate", lambda i, taken, over: f"system.main.{taken.function}(v{i}){over}")
 
 

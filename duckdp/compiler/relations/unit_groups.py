@@ -3,7 +3,8 @@
 Unit-local: a row is a function of one unit's rows. So that it stays one in DuckDB,
 
     sums        are sums of whole numbers on a public grid, one division at the end: those of DOUBLEs depend on the
-                order in which rows are met, and so on others' rows
+                order in which rows are met, and so on others' rows; of one value (of equal ones: an average) the
+                value itself, as it is compared with what it was made of
     keys        are compared as clean values without a sign of 0, so the row that a group shows depends on no order
     counts, extremes, medians   are the same in every order
 
@@ -134,7 +135,7 @@ class UnitGroups(Node):
         items = [f"base.{UNIT} AS {UNIT}"]
         items += [f"{print_derived(c, show_sql(e), parameters)} AS k{i}" for i, (c, e) in enumerate(self.keys)]
         for i, one in enumerate(taken):
-            items += [] if one.argument is None else [f"{print_value(one, show_sql(one.argument))} AS v{i}"]
+            items += [] if one.argument is None else print_values(i, one, show_sql(one.argument))
             items += [] if one.filter is None else [f"{show_sql(one.filter)} AS f{i}"]
         where = "" if self.where is None else f" WHERE {show_sql(self.where)}"
         return f"(SELECT {', '.join(items)} FROM {rows} AS base{where}) AS rows_of"
@@ -263,16 +264,35 @@ def _sum_type(argument: Expr) -> str:
 
 def _steps(argument: Expr) -> float:
     """Grid steps of 1.0: of a DECIMAL its own, so that sums are DuckDB's; else a power of 2."""
-    largest, found = max(facts(argument).interval.largest, 2.0**-900), type_of(argument)
-    if facts(argument).integral and largest <= GRID:
-        return 1.0
-    if found.name == "DECIMAL" and largest * 10**found.scale <= GRID:
-        return 10.0**found.scale
+    if _is_whole(argument):
+        return 1.0 if facts(argument).integral else 10.0 ** type_of(argument).scale
+    largest = max(facts(argument).interval.largest, 2.0**-900)
     return 2.0 ** min(MAX_BITS, 51 - math.ceil(math.log2(largest)))
 
 
-def print_value(taken: Taken, value: str) -> str:
-    """An argument of an aggregate as the aggregate wants it, by its SQL: of sums, on their grid."""
+def _is_whole(argument: Expr) -> bool:
+    """Whether its values are whole numbers of a grid, all of them."""
+    largest, found = facts(argument).interval.largest, type_of(argument)
+    if facts(argument).integral and largest <= GRID:
+        return True
+    return found.name == "DECIMAL" and largest * 10**found.scale <= GRID
+
+
+def print_values(i: int, taken: Taken, value: str) -> list[str]:
+    """An argument of an aggregate as the aggregate wants it, ``v{i}``, by its SQL: of sums, on their grid.
+
+    Where that grid rounds, ``x{i}`` is the value itself, for groups of one.
+    """
+    found = [f"{_value(taken, value)} AS v{i}"]
+    return [*found, f"({value} + 0e0) AS x{i}"] if _rounds(taken) else found
+
+
+def _rounds(taken: Taken) -> bool:
+    """Whether the grid of a sum does not hold every value of its argument."""
+    return taken.function in SUMS and taken.argument is not None and not _is_whole(taken.argument)
+
+
+def _value(taken: Taken, value: str) -> str:
     assert taken.argument is not None
     if taken.argument.kind is not Kind.NUMBER or taken.function == "count":
         return value
@@ -326,4 +346,9 @@ def print_aggregate(i: int, taken: Taken, over: str = "") -> str:
     assert taken.argument is not None
     total = f"CAST(system.main.sum(v{i}){of} AS DOUBLE)"
     rows = f"CAST(system.main.count(v{i}){of} AS DOUBLE) * " if taken.function == "avg" else ""
-    return f"({total} / ({rows}{number(_steps(taken.argument))}))"
+    rounded = f"({total} / ({rows}{number(_steps(taken.argument))}))"
+    if not _rounds(taken):
+        return rounded
+    one = f"system.main.min(x{i}){of}"
+    alone = f"{one} = system.main.max(x{i}){of}" if taken.function == "avg" else f"system.main.count(v{i}){of} = 1"
+    return f"(CASE WHEN {alone} THEN {one} ELSE {rounded} END)"

@@ -51,7 +51,7 @@ from duckdp.compiler.relations.unit_groups import (
     aggregate_column,
     most_of,
     pretty_taken,
-    print_value,
+    print_values,
 )
 from duckdp.compiler.relations.window_calls import NUMBERS, SHARES, Frame, Window, found_values, print_call
 from duckdp.compiler.scope import TRUE
@@ -106,7 +106,7 @@ class Windowed(Node):
         for i, (_, window) in enumerate(windows):
             taken = window.taken
             if taken is not None and taken.argument is not None:
-                rows.append(f"{print_value(taken, below(taken.argument))} AS v{i}")
+                rows += print_values(i, taken, below(taken.argument))
             if taken is not None and taken.filter is not None:
                 rows.append(f"{below(taken.filter)} AS f{i}")
         placed = f"(SELECT {', '.join(rows)} FROM {self.part.print(needed, parameters)} AS p) AS w"
