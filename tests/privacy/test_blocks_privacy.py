@@ -98,4 +98,5 @@ def test_the_empirical_epsilon_of_averages_in_blocks_is_below_the_claim(method: 
     [("mean", "a fiftieth of the noise"), ("center", "a fiftieth of the noise"), ("mean", "rows in any block")],
 )
 def test_a_broken_twin_of_averages_in_blocks_is_caught(method: str, twin: str) -> None:
-    assert _measure(method, TWIN_RUNS, twin, aggregate="avg(x)") > EPSILON
+    runs = TWIN_RUNS * (3 if twin == "rows in any block" else 1)  # of 600 it is 1.3 in the middle, and below 1 at times
+    assert _measure(method, runs, twin, aggregate="avg(x)") > EPSILON
