@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -27,6 +29,8 @@ from duckdp.synthetic.tree.make.estimates import (
     tilt_pair,
     to_simplex,
 )
+from duckdp.synthetic.tree.make.forest import Tree
+from duckdp.synthetic.tree.spending import TreePlan
 from duckdp.synthetic.unit.buy.unit_sql import print_items
 from duckdp.synthetic.unit.layout import make_units
 from tests.smooth.tables import column, connect, table
@@ -149,6 +153,25 @@ def test_rows_have_shares_to_a_row_and_pairs() -> None:
         np.add.at(made, (merges[i][codes[:, i]], merges[j][codes[:, j]]), 1 / rows)
         assert np.abs(made - wanted).sum() < 0.03
         assert np.abs(np.outer(wanted.sum(axis=1), wanted.sum(axis=0)) - wanted).sum() > 0.1  # the twin: no links
+
+
+def test_a_pair_that_is_left_out_is_the_weakest() -> None:
+    """Of three domains of thirty values none is; of larger ones a column does not follow both, but the nearer one."""
+
+    def parents(size: int, links: Sequence[float]) -> list[tuple[int, list[int]]]:
+        even, pairs = np.full(size, 1 / size), [(0, 1), (0, 2), (1, 2)]
+        tree = Tree(binnings=[], plan=TreePlan(bins=10, ones=Fraction(1)), target=None)
+        tree.shares, tree.merges = [even] * 3, [np.arange(size)] * 3
+        tree.pairs = {
+            p: (1 - link) * np.outer(even, even) + link * np.diag(even) for p, link in zip(pairs, links, strict=True)
+        }
+        return tree.order()
+
+    for links in ((0.9, 0.8, 0.1), (0.1, 0.9, 0.8), (0.8, 0.1, 0.9)):
+        assert sum(len(p) for _, p in parents(30, links)) == 3
+        kept = {tuple(sorted((c, *p))) for c, p in parents(90, links)}
+        strongest = {pair for pair, link in zip([(0, 1), (0, 2), (1, 2)], links, strict=True) if link > 0.5}
+        assert strongest <= kept
 
 
 def test_bins_there_and_back() -> None:

@@ -22,7 +22,7 @@ from duckdp.synthetic.unit.uniforms import uniforms
 
 _FITTINGS = 30  # rounds of proportional fitting for a column of several parents
 _PARENTS = 3  # columns that a column follows, at most
-_MOST_CELLS = 20_000  # of a column's bins with those of its parents, unless there is one parent
+_MOST_CELLS = 200_000  # of a column's bins with those of its parents (half a second), unless there is one
 _FLOOR = 1e-12  # added to shares, so that none is 0 where fitting divides
 
 

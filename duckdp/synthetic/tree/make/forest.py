@@ -193,8 +193,14 @@ class Tree:
 
     def order(self) -> list[tuple[int, list[int]]]:
         """The columns with their parents, each parent before its children."""
-        root = self.target if self.target is not None else (next(iter(self.pairs))[0] if self.pairs else 0)
-        return order_columns([int(m.max()) + 1 for m in self.merges], list(self.pairs), root)
+        pairs = sorted(self.pairs, key=lambda p: (self.target not in p, -self._linked(p)))  # few may be left out
+        root = self.target if self.target is not None else (pairs[0][0] if pairs else 0)
+        return order_columns([int(m.max()) + 1 for m in self.merges], pairs, root)
+
+    def _linked(self, pair: Pair) -> float:
+        """How far the distribution of two columns is from that of two that are not linked, in total variation."""
+        first, second = (merged(self.shares[i], self.merges[i]) for i in pair)
+        return float(np.abs(self.pairs[pair] - np.outer(first, second)).sum() / 2)
 
     def make(self, rows: int) -> Ints:
         """Bins of so many rows."""
