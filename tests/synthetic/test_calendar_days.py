@@ -174,3 +174,30 @@ def test_no_rows_and_nothing_made() -> None:
     values = rows_of(column, rng)
     found = with_parts(values, column, [("month", [None] * ROWS), ("weekday", [None] * ROWS)], 40)  # type: ignore[arg-type]
     assert (found.numbers == values.numbers).all()
+
+
+@pytest.mark.parametrize("steps", [10, 40, 80])
+def test_rows_that_are_as_made_stay_where_they_are(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on days that lie in two steps, and on the last one, of which the range holds all but a second."""
+    first, last = dt.datetime(2019, 1, 1), dt.datetime(2023, 12, 31, 23, 59, 59)
+    column = Column(name="d", source="d", type="TIMESTAMP", kind=Kind.TIMESTAMP, lower=first, upper=last)
+    values = rows_of(column, np.random.default_rng(steps))
+    days = values.numbers // DAY
+    parts = [
+        ("month", calendar_months.month_of(days) + 1),
+        ("weekday", calendar_months.weekday_of(days)),
+        ("hour", values.numbers % DAY // HOUR),
+    ]
+    found = with_parts(values, column, parts, steps)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(found.numbers, values.numbers)
+
+    def whole(day: NDArray[np.int64]) -> NDArray[np.int64]:
+        begin, end = (step_of(np.clip(day * DAY + part, *ENDS), column, steps) for part in (0, DAY - 1))
+        inside = (day * DAY >= ENDS[0]) & (day * DAY + DAY - 1 <= ENDS[1])
+        return np.where(inside & (begin == end), begin, -1)
+
+    ENDS = (int(as_number(column.lower)), int(as_number(column.upper)))
+    honest = calendar_months._near
+    monkeypatch.setattr(calendar_months, "_near", lambda *given: honest(*given[:-1], whole))
+    moved = with_parts(values, column, parts, steps)  # type: ignore[arg-type]
+    assert (moved.numbers != values.numbers)[~values.missing].mean() > steps / 1826 / 3  # the twin: of whole days alone

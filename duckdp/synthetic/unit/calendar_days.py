@@ -51,10 +51,15 @@ def with_parts(values: Values, column: Column, parts: Sequence[tuple[What, Any]]
     rest = np.where(hour < 0, rest, hour * HOUR + rest % HOUR)
     if "month" in codes:
         where = ~values.missing
-        found = old.copy()
+        found, time = old.copy(), rest[where]
+
+        def step_of(day: Ints) -> Ints:
+            number = day * per_day + time
+            return np.where((number >= lower) & (number <= upper), _step(number, lower, upper, steps), -1)
+
         days = _whole_days(lower, upper, per_day, steps)
-        placed = place_months(days, step[where], day[where], month[where] - 1, weekday[where])
-        found[where] = placed * per_day + rest[where]
+        placed = place_months(days, step[where], day[where], month[where] - 1, weekday[where], step_of)
+        found[where] = placed * per_day + time
         return replace(values, numbers=np.clip(found, int(lower), int(upper)))
     turned = day + np.where(weekday < 0, 0, (weekday - weekday_of(day) + 3) % 7 - 3)
     best, least = old, np.full(len(old), np.inf)

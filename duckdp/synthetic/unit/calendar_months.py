@@ -12,7 +12,7 @@ day of month and weekday alike, so that no day is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -64,13 +64,16 @@ def weekday_of(days: Ints) -> Ints:
     return np.asarray((days + 4) % 7)
 
 
-def place_months(days: Days, step: Ints, own: Ints, month: Ints, weekday: Ints) -> Ints:
+def place_months(
+    days: Days, step: Ints, own: Ints, month: Ints, weekday: Ints, step_of: Callable[[Ints], Ints]
+) -> Ints:
     """A day for each row, of its month and weekday, in its step or one whose row it changes places with.
 
     Args:
         days: of the range.
         step: of each row, int64[m].
         own: the row's day, int64[m].
+        step_of: rows on other days, a day for each -> their steps; negative beyond the range.
         month: 0 to 11; negative where none was made.
         weekday: 0 to 6; negative where none was made.
 
@@ -80,39 +83,41 @@ def place_months(days: Days, step: Ints, own: Ints, month: Ints, weekday: Ints) 
     month, weekday = np.where(month < 0, _ANY_MONTH, month), np.where(weekday < 0, _ANY_WEEKDAY, weekday)
     lists = {(m, w): days.listed(months=m, weekdays=w) for m in (True, False) for w in (True, False)}
     counts = sum((np.diff(below) for _, below in lists.values()), np.zeros(1, np.int64))
-    placed = _change_steps(days, counts, step, month, weekday)
-    month = np.where(counts[days.keys(month, weekday, placed)] == 0, _ANY_MONTH, month)
-    weekday = np.where(counts[days.keys(month, weekday, placed)] == 0, _ANY_WEEKDAY, weekday)
-    found = _near(own, placed, month, weekday, days)
+    _, there = _near(own, step, month, weekday, step_of)
+    placed = _change_steps(days, counts, step, month, weekday, there)
+    there &= placed == step
+    month = np.where(~there & (counts[days.keys(month, weekday, placed)] == 0), _ANY_MONTH, month)
+    weekday = np.where(~there & (counts[days.keys(month, weekday, placed)] == 0), _ANY_WEEKDAY, weekday)
+    found, near = _near(own, placed, month, weekday, step_of)
     for (months, weekdays), (order, below) in lists.items():
-        at = np.flatnonzero(
-            (found < days.day[0]) & ((month < _ANY_MONTH) == months) & ((weekday < _ANY_WEEKDAY) == weekdays)
-        )
+        at = np.flatnonzero(~near & ((month < _ANY_MONTH) == months) & ((weekday < _ANY_WEEKDAY) == weekdays))
         key = days.keys(month, weekday, placed)[at]
         found[at] = order[below[key] + (uniforms(len(at), 1)[:, 0] * np.diff(below)[key]).astype(np.int64)]
     return found
 
 
-def _near(own: Ints, step: Ints, month: Ints, weekday: Ints, days: Days) -> Ints:
-    """The nearest day of the weekday where a row is in its month and step already; else one before all days."""
-    none = int(days.day[0]) - 1
+def _near(own: Ints, step: Ints, month: Ints, weekday: Ints, step_of: Callable[[Ints], Ints]) -> tuple[Ints, Any]:
+    """The nearest day of the weekday where a row is in its month and step already, and whether it is.
+
+    By the row's own time of day: of a day that lies in two steps, or in the range in part, a row has its part.
+    """
     turn = np.where(weekday == _ANY_WEEKDAY, 0, (weekday - weekday_of(own) + 3) % 7 - 3)
     back = np.where(turn > 0, -7, 7)  # to the other side, where it is as near as can be
-    there, found = _is_in(own, step, month, days), np.full(len(own), none)
+
+    def is_in(day: Ints) -> Any:
+        return (step_of(day) == step) & ((month == _ANY_MONTH) | (month_of(day) == month))
+
+    there, found, near = is_in(own), own, np.zeros(len(own), dtype=bool)
     for moved in (turn, turn + back, turn - back):
-        found = np.where(there & (found == none) & _is_in(own + moved, step, month, days), own + moved, found)
-    return found
+        here = there & ~near & is_in(own + moved)
+        found, near = np.where(here, own + moved, found), near | here
+    return found, near
 
 
-def _is_in(day: Ints, step: Ints, month: Ints, days: Days) -> Any:
-    at = np.clip(np.searchsorted(days.day, day), 0, len(days.day) - 1)
-    return (days.day[at] == day) & (days.step[at] == step) & ((month == _ANY_MONTH) | (month_of(day) == month))
-
-
-def _change_steps(days: Days, counts: Ints, step: Ints, month: Ints, weekday: Ints) -> Ints:
-    """Steps of rows, those changed whose step has no day of their month and weekday."""
+def _change_steps(days: Days, counts: Ints, step: Ints, month: Ints, weekday: Ints, there: Any) -> Ints:
+    """Steps of rows, those changed whose step has no day of their month and weekday, but for some that are there."""
     keys = days.keys(month, weekday, step)
-    wrong = np.flatnonzero(counts[keys] == 0)
+    wrong = np.flatnonzero((counts[keys] == 0) & ~there)
     if not len(wrong):
         return step
     wrong = wrong[np.argsort(uniforms(len(wrong), 1)[:, 0])]
