@@ -1,7 +1,9 @@
 """The candidates that most privacy units have, as a task: the values of a key with a public domain, or predicates.
 
 A unit counts once for each candidate that any of its rows has, however many rows it has: so it changes every count by
-at most 1, and nothing needs to be bounded (``unit_counts.py``).
+at most 1, and nothing needs to be bounded (``unit_counts.py``) where candidates are picked one after the other. Where
+noise for all counts at once is less (``mechanisms/noisy_counts.py``), as of many picks where a unit has few values, a
+unit counts for ``max_groups`` of its values, those with the smallest keyed hash.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ from duckdp.compiler.expression import Expr, show
 from duckdp.compiler.plan import digest_domain
 from duckdp.compiler.printing import UNIT, Parameters
 from duckdp.compiler.query import Key, Query
-from duckdp.compiler.unit_counts import count_units
+from duckdp.compiler.unit_counts import count_units, print_kept_keys
 from duckdp.core.reads import AddByKey, PrivateQuery, one_row
 from duckdp.core.task import OneRead
 from duckdp.core.types import Loss, Neighbours
-from duckdp.errors import InternalError
+from duckdp.errors import InternalError, ParameterError
+from duckdp.mechanisms.noisy_counts import NoisyCounts, choose_way
 from duckdp.mechanisms.top_k import TopK
 
 
@@ -54,16 +57,28 @@ class _Choice(OneRead):
     def candidates(self) -> int:
         """How many there are to choose from."""
 
+    @property
+    def groups(self) -> int:
+        """Candidates in which one unit may count."""
+        return self.candidates
+
     @cached_property
-    def top(self) -> TopK:
+    def top(self) -> TopK | NoisyCounts:
         """The mechanism. Counts of units move one way where a unit comes or goes, both ways where it is replaced."""
-        return TopK(
-            picks=self.picks,
-            candidates=self.candidates,
-            epsilon_nano=self.epsilon_nano,
-            delta_atto=self.delta_atto,
-            monotone=self.neighbours is Neighbours.ADD_REMOVE,
-        )
+        given: dict[str, Any] = {
+            "picks": self.picks,
+            "candidates": self.candidates,
+            "epsilon_nano": self.epsilon_nano,
+            "delta_atto": self.delta_atto,
+            "monotone": self.neighbours is Neighbours.ADD_REMOVE,
+        }
+        at_once = NoisyCounts(**given, groups=min(self.groups, self.candidates))
+        try:
+            return choose_way(TopK(**given), at_once)
+        except ParameterError:
+            if self.picks < 1:
+                raise
+            return choose_way(None, at_once)
 
     @property
     def loss(self) -> Loss:
@@ -72,7 +87,9 @@ class _Choice(OneRead):
 
     @property
     def mechanism(self) -> str:
-        """Each pick's mechanism."""
+        """Each pick's mechanism, or the law of the noise of every count."""
+        if isinstance(self.top, NoisyCounts):
+            return self.top.noise.family
         return "permute-and-flip" if self.top.is_pure else "exponential"
 
     @property
@@ -83,7 +100,10 @@ class _Choice(OneRead):
     def describe(self) -> list[str]:
         """Lines of ``explain``; from public figures."""
         units = "rows" if self.table.unit_key is None else f"values of {self.table.unit_key}"
-        each = f"one after the other, each by {self.mechanism} with epsilon={float(self.top.share):.4g}"
+        if isinstance(self.top, NoisyCounts):
+            each = f"{self.mechanism.title()} noise of scale {self.top.noise.scale:.4g} for each at once"
+        else:
+            each = f"one after the other, each by {self.mechanism} with epsilon={float(self.top.share):.4g}"
         short = f"is short of the best one left by at most {self.top.shortfall():,} {units}"
         return [
             f"choose {self.picks} of {self.candidates} candidates by how many {units} have them, {each}",
@@ -131,13 +151,31 @@ class ValueChoice(_Choice):
         keys = [[show(k.expr), digest_domain(k.domain), repr(k.other)] for k in self.keys]
         return self._question("choice of values", keys)
 
-    def query(self, salt: int) -> PrivateQuery:  # noqa: ARG002 - nothing is chosen by a hash
+    @property
+    def groups(self) -> int:
+        """Values of one unit that count, where noise is drawn at once: as of keys that nobody declared."""
+        return 1 if self.table.unit_key is None else self.table.max_groups
+
+    @property
+    def bounds_units(self) -> bool:
+        """Whether a unit's further values are left out: nobody needs to where values are picked one after the other."""
+        return self.table.unit_key is not None and isinstance(self.top, NoisyCounts) and self.groups < self.candidates
+
+    def describe(self) -> list[str]:
+        """Lines of ``explain``; from public figures."""
+        what, short = super().describe()
+        kept = f"; of each {self.table.unit_key} at most {self.groups} count (max_groups)" if self.bounds_units else ""
+        return [what + kept, short]
+
+    def query(self, salt: int) -> PrivateQuery:
         """The private read: (keys..., units), at most one row for each candidate."""
         parameters = Parameters()
         query = Query(table=self.table, where=self.where, keys=self.keys, outputs=())
         names, rows = print_keys(query, parameters)
         keys = ", ".join(names)
-        if self.table.unit_key is not None:
+        if self.bounds_units:
+            rows = print_kept_keys(keys, rows, salt, self.groups)
+        elif self.table.unit_key is not None:
             rows = f"(SELECT DISTINCT {UNIT}, {keys} FROM {rows}) AS prepared"
         sql = f"SELECT {keys}, system.main.count_star() FROM {rows} GROUP BY {keys}"
         parts = AddByKey(keys=len(names), ordered=False)

@@ -17,9 +17,10 @@ from duckdp.compiler.emit import key_values, print_keys
 from duckdp.compiler.evaluate import decode_key
 from duckdp.compiler.expression import Expr, show
 from duckdp.compiler.plan import digest_domain
-from duckdp.compiler.printing import UNIT, Parameters
+from duckdp.compiler.printing import Parameters
 from duckdp.compiler.query import Key, Query
 from duckdp.compiler.release import CHUNK, encode_key
+from duckdp.compiler.unit_counts import print_kept_keys
 from duckdp.core.reads import AddByKey, PrivateQuery
 from duckdp.core.task import OneRead
 from duckdp.core.types import Loss, Neighbours
@@ -113,12 +114,7 @@ class HeavyHittersTask(OneRead):
         names, rows = print_keys(query, parameters)
         keys = ", ".join(names)
         if self.table.unit_key is not None:
-            # hashed twice, as in print_chosen: the first joins the salt by XOR alone
-            draw = f"system.main.hash(system.main.hash({UNIT}, {keys}, CAST({salt} AS UBIGINT)))"
-            rank = f"system.main.row_number() OVER (PARTITION BY {UNIT} ORDER BY {draw}, {keys})"
-            once = f"(SELECT DISTINCT {UNIT}, {keys} FROM {rows}) AS once"
-            ranked = f"(SELECT *, {rank} AS place FROM {once}) AS ranked"
-            rows = f"(SELECT * FROM {ranked} WHERE place <= {self.groups}) AS kept"
+            rows = print_kept_keys(keys, rows, salt, self.groups)
         order = ", ".join(f"{name} NULLS LAST" for name in names)
         sql = f"SELECT {keys}, system.main.count_star() FROM {rows} GROUP BY {keys} ORDER BY {order}"
         return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=None, parts=AddByKey(keys=len(names)))

@@ -39,3 +39,20 @@ def count_units(table: Table, where: Expr | None, predicates: Sequence[Expr]) ->
     sums = ", ".join(f"system.main.sum(u.{name})" for name in names)
     sql = f"SELECT {sums} FROM (SELECT {items} FROM {rows} AS r{kept}) AS u"
     return PrivateQuery(sql=sql, parameters=tuple(parameters.values), parts=Add())
+
+
+def print_kept_keys(keys: str, rows: str, salt: int, groups: int) -> str:
+    """Rows (unit, keys...) as one for each key of a unit, and of more than so many keys those with the smallest hash.
+
+    Args:
+        keys: columns of ``rows``, as SQL.
+        rows: a relation, as SQL.
+        salt: of the hash.
+        groups: keys of one unit that count.
+    """
+    # hashed twice, as in print_chosen: the first joins the salt by XOR alone
+    draw = f"system.main.hash(system.main.hash({UNIT}, {keys}, CAST({salt} AS UBIGINT)))"
+    rank = f"system.main.row_number() OVER (PARTITION BY {UNIT} ORDER BY {draw}, {keys})"
+    once = f"(SELECT DISTINCT {UNIT}, {keys} FROM {rows}) AS once"
+    ranked = f"(SELECT *, {rank} AS place FROM {once}) AS ranked"
+    return f"(SELECT * FROM {ranked} WHERE place <= {groups}) AS kept"

@@ -52,6 +52,7 @@ from duckdp.core.noise import gaussian_noise, gaussian_scale, laplace_noise, lap
 from duckdp.core.types import ATTO, NANO, PICO, Loss
 from duckdp.errors import InternalError, ParameterError
 from duckdp.mechanisms.exponential import Seen, choose_exponential
+from duckdp.mechanisms.noisy_counts import beyond, either_way
 from duckdp.mechanisms.threshold import threshold
 from duckdp.mechanisms.top_k import TopK
 
@@ -200,16 +201,10 @@ class HeavyHitters:
         if noise is None:
             above = self._above_picks
             return 1 + above // _FLOOR + above + math.ceil(log / self._rate)
-        return 1 + self._above_shot(noise) + math.ceil(_beyond(noise, log))
+        return 1 + self._above_shot(noise) + math.ceil(beyond(noise, log))
 
     def shortfall(self, keys: int, level: float = 0.95) -> int:
         """How far what is told may be below the best of at most so many keys that is not, with that probability."""
-        log = math.log(max(2, keys) / (1 - level))
         if self._noise is not None:
-            return math.ceil(2 * _beyond(self._noise, log + (math.log(2) if self.family == "gaussian" else 0)))
-        return math.ceil((math.log(self.picks) + log) / self._rate)
-
-
-def _beyond(noise: Noise, log: float) -> float:
-    """What noise is below, or above its negative, but with a chance of exp(-log)."""
-    return noise.scale * (log if noise.family == "laplace" else math.sqrt(2 * log))
+            return math.ceil(2 * either_way(self._noise, keys, level))
+        return math.ceil(math.log(self.picks * max(2, keys) / (1 - level)) / self._rate)

@@ -394,6 +394,7 @@ TASKS: dict[type, tuple[Case, ...]] = {
     ),
     ValueChoice: (
         Case("top of units", lambda: top_k(KEYED, "sex, town", picks=3)),
+        Case("top of units, at once", lambda: top_k(KEYED, "sex, town", picks=8)),
         Case(
             "top of rows, replaced, gaussian",
             lambda: top_k(ROWS, "level", picks=2, delta_atto=DELTA, neighbours=REPLACE),
