@@ -68,7 +68,7 @@ class NoisyCounts:
 
     @cached_property
     def noise(self) -> Noise:
-        """Of each count: the law by which what is told is short by less."""
+        """The law of the noise of each count: the one by which what is told is short by less."""
         laws = [Noise("laplace", laplace_scale(Fraction(self.epsilon_nano, NANO), self.moved))]
         if self._rho:
             laws.append(Noise("gaussian", gaussian_scale(Fraction(self._rho, PICO), self.moved)))
@@ -118,7 +118,9 @@ def beyond(noise: Noise, log: float) -> float:
 
 
 def choose_way(picks: TopK | None, at_once: NoisyCounts) -> TopK | NoisyCounts:
-    """Of picking one after the other and noise for all at once, what is surely short by less; by public figures.
+    """Take the way that is surely short by less: picks one after the other, or noise for all counts at once.
+
+    It follows from public figures alone.
 
     Args:
         picks: None where too little epsilon is left for each.
