@@ -50,7 +50,7 @@ def _tables(**given: Any) -> dict[str, Table]:
 USUAL, WIDE = _tables(), _tables(max_rows=999, max_groups=99)
 
 
-def _random_data(rng: random.Random, *, shared: bool = False) -> Data:
+def random_data(rng: random.Random, *, shared: bool = False) -> Data:
     """NULL and nameless units, orphans, rows that name nothing; with shared keys, which the owner's check refuses."""
     stays = [(i, rng.choice([None, 0, 1, 1, 2, 3]), rng.choice([None, 1, 2])) for i in range(1, 10)]
     stays += [(1, 3, 4), (1, 2, 4)] if shared else []
@@ -60,7 +60,7 @@ def _random_data(rng: random.Random, *, shared: bool = False) -> Data:
     return {"stays": stays, "doses": doses, "notes": notes}
 
 
-def _load(con: duckdb.DuckDBPyConnection, data: Data, rng: random.Random) -> None:
+def load(con: duckdb.DuckDBPyConnection, data: Data, rng: random.Random) -> None:
     for name, schema in SCHEMA.items():
         con.execute(f"CREATE OR REPLACE TABLE memory.main.{name} ({', '.join(f'{n} {t}' for n, t in schema.items())})")
         rows = list(data[name])
@@ -87,20 +87,20 @@ def _rows(con: duckdb.DuckDBPyConnection, table: Table, salt: int) -> Counter[An
     return Counter((row[0], *(repr(v) for v in row[1:])) for row in rows)
 
 
-def _broken(
+def broken(
     con: duckdb.DuckDBPyConnection, plan: Plan, seed: int, *, tries: int = 2, shared: bool = False
 ) -> str | None:
     """What a scan or relation of a plan does that it must not, or None."""
     rng = random.Random(seed)
     found = [*relations_of(plan.query.table), *plan.query.table.bases]
     for _ in range(tries):
-        data, salt = _random_data(rng, shared=shared), rng.randrange(2**64)
-        _load(con, data, rng)
+        data, salt = random_data(rng, shared=shared), rng.randrange(2**64)
+        load(con, data, rng)
         whole = [_rows(con, r, salt) for r in found]
         cells = exact_cells(plan, exact_rows(plan, con, salt))
         for unit in (1, 2):
             for children in (True, False):
-                _load(con, _without(data, unit, children=children), rng)
+                load(con, _without(data, unit, children=children), rng)
                 for relation, before in zip(found, whole, strict=True):
                     if any(row[0] in (None, 0) for row in before):
                         return "a row has no unit"
@@ -138,7 +138,7 @@ JOINED = [
 ]
 
 
-def _reference(con: duckdb.DuckDBPyConnection, text: str) -> list[tuple[Any, ...]]:
+def reference(con: duckdb.DuckDBPyConnection, text: str) -> list[tuple[Any, ...]]:
     """DuckDB's own answer, on the rows that count and with their unit."""
     con.execute("CREATE SCHEMA IF NOT EXISTS reference")
     con.execute("CREATE OR REPLACE VIEW reference.stays AS FROM main.stays WHERE pid <> 0")
@@ -155,13 +155,13 @@ def _reference(con: duckdb.DuckDBPyConnection, text: str) -> list[tuple[Any, ...
 
 @pytest.mark.parametrize("text", JOINED)
 def test_links_are_local_and_mean_the_text(con: duckdb.DuckDBPyConnection, text: str) -> None:
-    assert _broken(con, plan_of(text, USUAL), 1) is None
+    assert broken(con, plan_of(text, USUAL), 1) is None
     rng = random.Random(2)
     for _ in range(3):
-        _load(con, _random_data(rng), rng)
+        load(con, random_data(rng), rng)
         columns = exact_answer(plan := plan_of(text, WIDE), con)
         found = {row[0]: row for row in zip(*(c.values for c in columns), strict=True)}
-        own = {row[0]: row for row in _reference(con, text)}
+        own = {row[0]: row for row in reference(con, text)}
         if not plan.query.keys:
             found, own = {0: next(iter(found.values()))}, {0: next(iter(own.values()))}
         for key, row in own.items():
@@ -171,7 +171,7 @@ def test_links_are_local_and_mean_the_text(con: duckdb.DuckDBPyConnection, text:
 
 def test_a_key_that_two_units_share_is_not_local(con: duckdb.DuckDBPyConnection) -> None:
     """Why it is compared with the rows: the scan would give one unit's rows to another."""
-    assert _broken(con, plan_of(JOINED[0], USUAL), 1, shared=True) is not None
+    assert broken(con, plan_of(JOINED[0], USUAL), 1, shared=True) is not None
 
 
 def _orphans(patch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def test_a_broken_link_is_caught(
     con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch, text: str, breaks: Any
 ) -> None:
     breaks(monkeypatch)
-    assert _broken(con, plan_of(text, USUAL), 3, tries=12) is not None
+    assert broken(con, plan_of(text, USUAL), 3, tries=12) is not None
 
 
 @pytest.mark.parametrize(
@@ -284,6 +284,6 @@ def test_units_that_are_left_out_where_nothing_implies_them_are_caught(
 ) -> None:
     """The broken twin: any join of a linked table is taken for one on its link."""
     text = "SELECT count(*), sum(mg) FROM stays s JOIN doses d ON d.did = s.sid AND d.pid = s.pid"
-    assert _broken(con, plan_of(text, USUAL), 1) is None
+    assert broken(con, plan_of(text, USUAL), 1) is None
     monkeypatch.setattr(joined, "names_owner", lambda linked, *_: without_unit(linked) is not None)
-    assert _broken(con, plan_of(text, USUAL), 3, tries=12) is not None
+    assert broken(con, plan_of(text, USUAL), 3, tries=12) is not None

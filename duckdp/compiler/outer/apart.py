@@ -41,6 +41,7 @@ from duckdp.compiler.parse import refuse
 from duckdp.compiler.query import Query
 from duckdp.compiler.relations.listing import is_constants
 from duckdp.compiler.relations.subqueries import Subqueries
+from duckdp.compiler.relations.unit_keys import names_one_unit
 from duckdp.errors import QueryError
 
 MOST_BLOCKS = 64  # SELECTs that are releases, equal ones too: each is read
@@ -221,12 +222,12 @@ class _Reader:
         return role if role in ("private", "public") else "outer"
 
     def _of_units(self, select: exp.Select, names: _Names) -> bool:
-        """Whether each row that a SELECT with groups gives is of one unit."""
+        """Whether each row that a SELECT with groups gives is of one unit: they are by the unit, or by what names it."""
         if has_levels(select):
             return False  # whose sets hold no unit, or are refused
         asked = asked_alone(select, names.private)
         scope, _, _ = Subqueries(self.tables, self.text, self.parameters).scope(asked)
-        return any(scope.is_unit(node) for node in groups_of(asked, scope, self.text))
+        return any(scope.is_unit(n) or names_one_unit(n, scope) for n in groups_of(asked, scope, self.text))
 
     def _with(self, node: exp.Expression, names: _Names) -> tuple[_Names, ...]:
         """The names that are known before each CTE of a query, and after the last."""

@@ -1,4 +1,4 @@
-"""Reads a subquery that groups by the privacy unit: its keys, and aggregates of each unit's rows."""
+"""Reads a subquery that groups by the privacy unit, or by keys that name it: its keys, and aggregates of a unit's rows."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from typing import NoReturn
 
 from sqlglot import exp
 
+from duckdp.catalog.link import KeyId
 from duckdp.catalog.table import Column, Kind
 from duckdp.compiler import ways
 from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal
 from duckdp.compiler.facts import facts
-from duckdp.compiler.frame import aliases_of, boolean, group_nodes, has_aggregate, is_aggregate
+from duckdp.compiler.frame import aliases_of, boolean, both, group_nodes, has_aggregate, is_aggregate
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.relations.unit_groups import Taken, aggregate_column, group_by_unit, key_column
+from duckdp.compiler.relations.unit_keys import has_key, unit_key_of
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope, View, view_from
 from duckdp.compiler.spelling import spelled
@@ -47,6 +49,7 @@ class Grouped:
         self.aliases = aliases_of(select)
         self.keys: dict[Expr, Column] = {}
         self.taken: dict[Taken, Column] = {}
+        self.nameless: tuple[Expr, ...] = ()  # keys whose rows without them are left out
         self.over = Scalars(self._leaf, text, row.parameters)
 
     def view(self) -> View:
@@ -64,6 +67,7 @@ class Grouped:
             self.keys[expr] = key_column(expr, self.domains)
         columns: list[tuple[str, Expr]] = []
         units: list[str] = []
+        named: list[tuple[str, KeyId]] = []
         order: list[str] = []
         for node in self.select.expressions:
             inner = node.unalias()
@@ -71,17 +75,19 @@ class Grouped:
                 units.append(node.alias or inner.name)
             else:
                 columns.append((node.alias or output_name(node), self.over(inner)))
+                key = self.scope.key(inner)
+                named += [] if key is None else [(columns[-1][0], key)]
             order.append(node.alias or output_name(node))
         having = self.select.args.get("having")
         condition = None if having is None else boolean(self.over(having.this), having, "HAVING", self.text)
-        relation = group_by_unit(self.scope.table, self.where, self.keys, self.taken)
-        return view_from(relation, columns, units, condition, self.select, self.text, order=order)
+        relation = group_by_unit(self.scope.table, self.where, self.keys, self.taken, nameless=self.nameless)
+        return view_from(relation, columns, units, condition, self.select, self.text, keys=named, order=order)
 
     def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
         refuse(code, message, node, self.text)
 
     def _groups(self) -> list[exp.Expression]:
-        """The keys besides the unit, which must be one of them: else a row would be of several units."""
+        """The keys besides the unit, which one of them must be, or name: else a row would be of several units."""
         unit = self.scope.table.unit_key
         if self.select.args.get("distinct"):
             distinct = self.select.args["distinct"]
@@ -91,7 +97,10 @@ class Grouped:
         else:
             nodes = group_nodes(self.select, self.aliases, self._is_column, self.text)
         own = [n for n in nodes if self.scope.is_unit(n)]
-        if not own:
+        naming = [key for n in nodes if (key := unit_key_of(n, self.scope)) is not None]
+        if naming and not own and (known := has_key(naming, self.scope.table)) is not None:
+            self.where, self.nameless = both(self.where, known), tuple(naming)
+        if not own and not naming:
             what = ways.inner_groups(unit, distinct=bool(self.select.args.get("distinct")))
             self._refuse("Q204", what, self.select)
         return [n for n in nodes if not self.scope.is_unit(n)]

@@ -117,7 +117,8 @@ class Stacking:
                 continue
             columns.append((name, ColumnRef(column)))
             named = {view.key(n) for n, (_, view) in zip(names, views, strict=True)}
-            keys += [(name, k) for k in named if k is not None and len(named) == 1]
+            of_null = any(isinstance(e, ColumnRef) and e.column.null_value is not None for e in given)
+            keys += [(name, k) for k in named if k is not None and len(named) == 1 and not of_null]
         parts = [
             Part(table=view.table, where=view.where, items=tuple(own_items))
             for (_, view), own_items in zip(views, items, strict=True)

@@ -84,12 +84,14 @@ class UnitGroups(Node):
         where: which of them.
         keys: besides the unit: (column of the result, expression below).
         taken: aggregates: (column of the result, which).
+        nameless: keys that the unit follows from; ``where`` leaves out rows in which all of them are NULL.
     """
 
     table: Table
     where: Expr | None
     keys: tuple[tuple[Column, Expr], ...]
     taken: tuple[tuple[Column, Taken], ...]
+    nameless: tuple[Expr, ...] = ()
 
     @property
     def inputs(self) -> tuple[Table, ...]:
@@ -149,6 +151,9 @@ class UnitGroups(Node):
     def notes(self) -> list[str]:
         """Where a count or sum stands for more than itself."""
         found = self.table.node.notes() if isinstance(self.table, Relation) else []
+        if self.nameless:
+            names, unit = " and ".join(pretty(e) for e in self.nameless), self.table.unit_key
+            found.append(f"rows whose {names} is NULL are in no group: they may be of more than one {unit}")
         if self.table.most_rows <= most_of(self.table):  # no unit has more
             return found
         unit = self.table.unit_key
@@ -163,7 +168,12 @@ class UnitGroups(Node):
 
 
 def group_by_unit(
-    table: Table, where: Expr | None, keys: Mapping[Expr, Column], taken: Mapping[Taken, Column]
+    table: Table,
+    where: Expr | None,
+    keys: Mapping[Expr, Column],
+    taken: Mapping[Taken, Column],
+    *,
+    nameless: tuple[Expr, ...] = (),
 ) -> Relation:
     """The relation of GROUP BY unit and keys.
 
@@ -172,6 +182,7 @@ def group_by_unit(
         where: which rows.
         keys: expressions over its columns, with their columns of the result (:func:`key_column`).
         taken: aggregates, with theirs (:func:`aggregate_column`).
+        nameless: keys without which no row is in a group, as ``where`` says.
     """
     made = tuple((column, e) for e, column in keys.items())
     aggregates = tuple((column, one) for one, column in taken.items())
@@ -191,7 +202,7 @@ def group_by_unit(
         max_groups=most,
         unit=table.unit,
         null_units=table.null_units,
-        node=UnitGroups(table=table, where=where, keys=made, taken=aggregates),
+        node=UnitGroups(table=table, where=where, keys=made, taken=aggregates, nameless=nameless),
         rows=rows,
         apart=tuple(c.name for c, _ in made),
         units=table.units_cap,
