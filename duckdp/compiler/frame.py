@@ -123,6 +123,12 @@ def group_nodes(
     return found
 
 
+def varying(nodes: list[exp.Expression]) -> list[exp.Expression]:
+    """Keys without constants: those make no groups, unless nothing else is there."""
+    constant = (exp.Literal, exp.Paren, exp.Neg, exp.Boolean, exp.Null)
+    return [n for n in nodes if not all(isinstance(part, constant) for part in n.walk())] or nodes
+
+
 def is_aggregate(node: exp.Expression) -> bool:
     """Whether a node is a call of an aggregate."""
     return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and str(node.this).lower() in BY_WORD)

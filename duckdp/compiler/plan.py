@@ -16,6 +16,7 @@ from functools import cached_property, partial
 from typing import Any, Literal
 
 from duckdp.catalog.table import MAX_DOMAIN, dump_table
+from duckdp.compiler import unit_ways
 from duckdp.compiler.expression import Aggregate, show, walk
 from duckdp.compiler.importance import importances, split_weight
 from duckdp.compiler.known import counts_nothing, is_zero
@@ -155,7 +156,7 @@ def make_plan(
         mechanism: family of the noise; "auto" takes the one with less error.
 
     Raises:
-        QueryError: Q403 too many groups or measures, Q404 delta missing.
+        QueryError: Q301 no group could be shown, Q403 too many groups or measures, Q404 delta missing.
         ParameterError: P1xx.
     """
     nothing, size = counts_nothing(query), domain_size(query)
@@ -224,6 +225,9 @@ def _weighted(plan: Plan, calibration: Calibration) -> Plan:
 def _require_keys(query: Query, delta_atto: int) -> bool:
     """Whether keys are open; those need delta, the others a domain that can be released."""
     found = next((k.name for k in query.keys if k.domain is None), None)
+    alone = next((k.name for k in query.keys if k.of_one), None)
+    if found is not None and alone is not None:
+        raise QueryError("Q301", unit_ways.of_one_unit(alone, query.table.unit_key))
     if found is not None and delta_atto == 0:
         raise QueryError(
             "Q404", f'key "{found}" has no declared domain, so showing it costs delta. Give delta, for example 1e-8.'

@@ -20,6 +20,7 @@ class Key:
         listed: rows are matched with the list; else the expression's facts say that they have no other value.
         complete: no row can have another value, but NULL.
         source: where the domain comes from, in words.
+        of_one: each value is of one unit (relations/unit_keys.py): without a domain no group is ever shown.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Key:
     listed: bool = False
     complete: bool = False
     source: str = ""
+    of_one: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from sqlglot import exp
 
@@ -19,7 +19,7 @@ from duckdp.compiler.date_arithmetic import names_today, told_today
 from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import Aggregate, Call, ColumnRef, Expr, KeyRef, Literal, children, walk
 from duckdp.compiler.facts import facts
-from duckdp.compiler.frame import aliases_of, all_hold, boolean, both, check_select, group_nodes
+from duckdp.compiler.frame import aliases_of, all_hold, boolean, both, check_select, group_nodes, varying
 from duckdp.compiler.known_aggregates import ASKED, ORDERED, PAIRS, each_quantile, filtered, ordered, pair, refused_as
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.operators import OPERATORS
@@ -30,10 +30,12 @@ from duckdp.compiler.relations.filled import require_filled
 from duckdp.compiler.relations.narrowed import bounded_by
 from duckdp.compiler.relations.relation import pruned
 from duckdp.compiler.relations.subqueries import Subqueries
+from duckdp.compiler.relations.unit_keys import names_one_unit
 from duckdp.compiler.ruled_out import left_by
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.spelling import spell, spelled
 from duckdp.compiler.types import type_of
+from duckdp.compiler.unit_cases import filtered_count
 from duckdp.errors import QueryError
 
 OTHER_AGGREGATES = f" Take {', '.join(OFFERED[:-1])} or {OFFERED[-1]}."
@@ -59,12 +61,6 @@ def read_select(
 def _outer(query: Query) -> list[Expr | None]:
     """All expressions over released values: what their aggregates are of is read of rows."""
     return [*(o.expr for o in query.outputs), query.having, *(o.expr for o in query.order)]
-
-
-def _varying(nodes: list[exp.Expression]) -> list[exp.Expression]:
-    """Keys without constants: those make no groups, unless nothing else is there."""
-    constant = (exp.Literal, exp.Paren, exp.Neg, exp.Boolean, exp.Null)
-    return [n for n in nodes if not all(isinstance(part, constant) for part in n.walk())] or nodes
 
 
 def _is_null(flag: Expr) -> Expr:
@@ -93,7 +89,7 @@ class _Reader:
         ]
         condition = self.scope.simplified(all_hold(said))
         nodes = group_nodes(self.select, self.aliases, self.scope.is_column, self.text)
-        self.keys = tuple(self._key(n) for n in _varying(nodes))
+        self.keys = tuple(self._key(n) for n in varying(nodes))
         if len({k.expr for k in self.keys}) != len(self.keys):
             where = self.select.args.get("group") or self.select  # of SELECT DISTINCT there is none
             self._refuse("Q201", "the same key is named twice. Write it once.", where)
@@ -136,7 +132,7 @@ class _Reader:
         if found is None and expr.kind is Kind.NUMBER and not facts(expr).integral:
             self._refuse("Q303", "fractional numbers are no key. Group by floor(x / width), or declare a domain.", node)
         if found is None:
-            return Key(name=output_name(node), expr=expr, domain=None)
+            return Key(name=output_name(node), expr=expr, domain=None, of_one=names_one_unit(node, self.scope))
         return Key(
             name=output_name(node),
             expr=expr,
@@ -380,6 +376,8 @@ class _Reader:
             self._refuse("Q206", "count takes one argument. Write count(*) FILTER (WHERE a > 0 AND b > 0).", node)
         if inner is None or isinstance(inner, exp.Star):
             return Aggregate("count_rows", None, None)
+        if (chosen := filtered_count(node, self.scope, self.text)) is not None:
+            return cast("Expr", self._aggregate(chosen))
         if isinstance(inner, exp.Distinct):
             parts = inner.expressions
             mark = self.scope.mark(parts[0]) if len(parts) == 1 else None

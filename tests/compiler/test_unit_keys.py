@@ -157,3 +157,76 @@ def test_views_keep_what_a_key_names() -> None:
     assert plan_of(f"SELECT count(*) FROM {inner} g JOIN stays s USING (sid)", USUAL)
     with pytest.raises(QueryError):
         plan_of(f"SELECT count(*) FROM (SELECT sid + 0 AS sid, n FROM {inner}) g JOIN stays s USING (sid)", USUAL)
+
+
+# ---- IN over a key
+
+LISTED = [
+    "SELECT count(*), sum(ward) FROM stays WHERE sid IN (SELECT sid FROM doses WHERE mg > 3)",
+    "SELECT count(*) FROM doses WHERE sid IN (SELECT sid FROM stays WHERE ward = 1)",
+    "SELECT count(*) FROM stays s WHERE s.sid IN (SELECT d.sid FROM doses d WHERE d.mg > s.ward)",
+    "SELECT count(*) FROM stays WHERE sid IN (SELECT sid FROM doses GROUP BY sid HAVING count(*) > 1)",
+    "SELECT count(*) FROM stays WHERE ward = 1 OR sid IN (SELECT sid FROM doses)",
+    "SELECT count(*) FILTER (WHERE sid IN (SELECT DISTINCT sid FROM doses)) FROM stays",
+    "SELECT CASE WHEN sid IN (SELECT sid FROM doses) THEN 1 ELSE 2 END AS k, count(*) FROM stays GROUP BY k",
+    "SELECT count(*) FROM doses WHERE (sid, mg) IN (SELECT sid, ward FROM stays)",
+    "SELECT count(*) FROM doses WHERE sid NOT IN (SELECT sid FROM doses WHERE mg > 3)",
+    "SELECT count(*) FROM notes n WHERE did NOT IN (SELECT did FROM notes m WHERE m.words > n.words)",
+    "SELECT count(*) FROM doses WHERE NOT (mg = 1 OR sid IN (SELECT sid FROM doses WHERE mg > 3))",
+    "SELECT count(*) FROM doses WHERE (sid, mg) NOT IN (SELECT sid, mg + 1 FROM doses)",
+]
+
+
+@pytest.mark.parametrize("text", LISTED)
+def test_in_over_a_key_is_local_and_means_the_text(con: duckdb.DuckDBPyConnection, text: str) -> None:
+    assert broken(con, plan_of(text, USUAL), 1, tries=3) is None
+    _means(con, text, text)
+
+
+def test_in_over_a_key_is_exists() -> None:
+    one = plan_of("SELECT count(*) FROM stays s WHERE EXISTS (SELECT 1 FROM doses d WHERE s.sid = d.sid)", USUAL)
+    assert plan_of("SELECT count(*) FROM stays WHERE sid IN (SELECT sid FROM doses)", USUAL).canonical() == one.canonical()
+    none = plan_of("SELECT count(*) FROM doses s WHERE NOT EXISTS (SELECT 1 FROM doses d WHERE s.sid = d.sid)", USUAL)
+    text = "SELECT count(*) FROM doses WHERE sid NOT IN (SELECT sid FROM doses)"
+    assert plan_of(text, USUAL).canonical() == none.canonical()
+
+
+@pytest.mark.parametrize(
+    ("text", "way"),
+    [
+        ("sid NOT IN (SELECT sid FROM doses)", "NOT EXISTS (SELECT 1 FROM b WHERE b.sid = a.sid"),
+        ("NOT (ward = 1 OR sid IN (SELECT sid FROM doses))", "Write EXISTS"),
+        ("(sid IN (SELECT sid FROM doses)) IS NULL", "Write EXISTS"),
+        ("(sid, ward) NOT IN (SELECT sid, mg FROM doses)", "Write NOT EXISTS"),
+        ("ward IN (SELECT mg FROM doses)", "may be of other people's rows"),
+        ("sid IN (SELECT did FROM doses)", "may be of other people's rows"),
+        ("sid IN (SELECT mg FROM doses GROUP BY sid, mg)", "may be of other people's rows"),
+        ("sid + 0 IN (SELECT sid FROM doses)", "may be of other people's rows"),
+        ("sid IN (SELECT sid + 0 FROM doses)", "may be of other people's rows"),
+        ("(ward, mod(sid, 2)) IN (SELECT ward, mod(sid, 2) FROM stays)", "IN compares values with rows of other units"),
+    ],
+)
+def test_in_that_may_be_of_other_units_is_refused(text: str, way: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        plan_of(f"SELECT count(*) FROM stays WHERE {text}", USUAL)
+    assert caught.value.code == "Q204" and way in str(caught.value)
+
+
+def test_not_in_a_list_with_null_is_of_all_units(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why it is refused: in SQL one unit's row without a key takes all rows of the others away."""
+    text = "SELECT count(*) FROM doses WHERE sid NOT IN (SELECT sid FROM stays WHERE ward > 1)"
+    with pytest.raises(QueryError, match="NOT EXISTS"):
+        plan_of(text, USUAL)
+    monkeypatch.setattr("duckdp.compiler.relations.choosing.may_be_null", lambda *_: False)
+    data = {"stays": [(1, 1, 1), (None, 2, 5)], "doses": [(1, 1, 3)], "notes": []}
+    load(con, data, random.Random(1))
+    assert (_answer(con, text), reference(con, text)) == ([1], [(0,)])
+
+
+def test_keys_of_other_rows_are_no_match(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broken twin: any two columns tie the units, so that values of other people's rows are taken for NULL."""
+    text = "SELECT count(*) FROM stays WHERE ward IN (SELECT mg FROM doses)"
+    honest = "duckdp.compiler.relations.choosing.unit_key_of"
+    monkeypatch.setattr(honest, lambda node, scope: scope.column(node))
+    load(con, {"stays": [(1, 1, 3), (2, 2, 4)], "doses": [(1, 2, 3)], "notes": []}, random.Random(1))
+    assert (_answer(con, text), reference(con, text)) == ([0], [(1,)])

@@ -6,25 +6,31 @@ relations/with_public.py of public ones, say why that is unit-local. The test st
 
 IN of several values, one of them the unit, or of one in a subquery tied to the unit, is a test of pairs. It is TRUE
 where all are equal in a row, FALSE where one differs in every row, else NULL: values of other units differ in the unit.
+
+IN of a key of a link over keys of the same rows is such a test too, as equal keys are of one unit: a row of another unit
+has another key, which differs, or none. NULL is in doubt: where a key may be NULL on either side, IN is NULL for rows of
+all units. So it is read only where NULL is what FALSE is (:func:`_asks_truth`); else, as NOT IN, it is refused, unless
+each row has a key on both sides.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from sqlglot import exp
 
 from duckdp.catalog.table import Table
-from duckdp.compiler import ways
+from duckdp.compiler import unit_ways, ways
 from duckdp.compiler.expression import ColumnRef
 from duckdp.compiler.frame import check_select, has_aggregate
 from duckdp.compiler.output_names import output_name
 from duckdp.compiler.relations.joining import Asks, Joining, Pairs, Rows
 from duckdp.compiler.relations.joining_public import PublicJoining
 from duckdp.compiler.relations.listing import written
+from duckdp.compiler.relations.unit_keys import may_be_null, unit_key_of
 from duckdp.compiler.scope import FLAG, Named, View, conjuncts
 
 Views = Mapping[str, View]
@@ -126,7 +132,10 @@ class Choosing(ABC):
         first = self._paired(test, rows, known, "true", exists=True, flag=True)
         if first is None:
             return rows, None
+        plain = self._is_plain(test, rows, known)
         rows, equal = self._shown(first, test)
+        if plain:
+            return rows, equal
         second = self._paired(test, rows, known, "unknown", exists=True, flag=True)
         assert second is not None
         rows, unknown = self._shown(second, test)
@@ -191,36 +200,120 @@ class Choosing(ABC):
     def _paired(
         self, test: exp.Expression, rows: Rows, known: Views, asks: Asks, *, exists: bool, flag: bool = False
     ) -> Rows | None:
-        """IN of several values of which one is the unit, or of one in a subquery tied to the unit; None: it is none."""
-        if isinstance(test.this, exp.Tuple):
-            inner, said, values = self._of_tuple(test, rows, known)
-        else:
-            select = _plain_select(test.args["query"])
-            if select is None or len(select.expressions) != 1 or rows.table.unit_key is None:
-                return None
-            inner, said, _ = self._inner(select, known)
-            if inner.table.public is not None or not self.joining.ties(rows, inner, said):
-                return None
-            values = [(test.this, select.expressions[0].unalias())]
-        pairs = Pairs(values=tuple(values), asks=asks) if values else None
-        return self.joining.existing(rows, inner, said, test, exists=exists, pairs=pairs, flag=flag)
+        """IN of several values of which one is the unit, or of one in a subquery tied to the unit; None: it is none.
 
-    def _of_tuple(
-        self, test: exp.Expression, rows: Rows, known: Views
-    ) -> tuple[Rows, None, list[tuple[exp.Expression, exp.Expression]]]:
-        """What (unit, x, ...) IN (SELECT unit, y, ...) compares besides the units."""
+        A key of a link ties a value, or one of several, to the unit as well.
+        """
+        found = self._compared(test, rows, known)
+        if found is None:
+            return None
+        if found.doubtful and asks == "not false":
+            self._refuse("Q204", unit_ways.null_in_keys(found.doubtful, without=True), test)
+        asks = "true" if found.never_null else asks
+        pairs = Pairs(values=found.values, asks=asks, tied=found.tied) if found.values else None
+        return self.joining.existing(rows, found.inner, found.said, test, exists=exists, pairs=pairs, flag=flag)
+
+    def _is_plain(self, test: exp.Expression, rows: Rows, known: Views) -> bool:
+        """Whether IN is told TRUE or FALSE of each row: it is never NULL, or NULL is as FALSE there, or it is refused."""
+        found = self._compared(test, rows, known)
+        if found is not None and found.doubtful and not _asks_truth(test):
+            self._refuse("Q204", unit_ways.null_in_keys(found.doubtful, without=False), test)
+        return found is not None and (bool(found.doubtful) or found.never_null)
+
+    def _compared(self, test: exp.Expression, rows: Rows, known: Views) -> _Compared | None:
+        """What IN compares, where rows of another unit are never equal; None: it is none of these."""
+        if isinstance(test.this, exp.Tuple):
+            return self._of_tuple(test, rows, known)
+        select = _plain_select(test.args["query"])
+        if rows.table.unit_key is None:
+            return None
+        if select is not None and len(select.expressions) == 1:
+            inner, said, _ = self._inner(select, known)
+            values = ((test.this, select.expressions[0].unalias()),)
+            if inner.table.public is not None:
+                return None
+            if self.joining.ties(rows, inner, said):
+                return _Compared(inner=inner, said=said, values=values)
+            return self._tied(_Compared(inner=inner, said=said, values=values), rows)
+        if unit_key_of(test.this, rows.scope(self.text)) is None:
+            return None
+        view = self.view(test.args["query"], known)
+        if len(view.order) != 1:
+            return None
+        values = ((test.this, exp.column(view.order[0], _NAME)),)
+        return self._tied(_Compared(inner=_listed_rows(view), said=None, values=values), rows)
+
+    def _tied(self, found: _Compared, rows: Rows) -> _Compared | None:
+        """The same with the keys of links that it compares; None: it compares none."""
+        around, own = rows.scope(self.text), found.inner.scope(self.text)
+        tied, doubtful = False, ""
+        for one, two in found.values:
+            mine, theirs = unit_key_of(one, around), unit_key_of(two, own)
+            if mine is None or theirs is None or around.key(one) != own.key(two):
+                continue
+            tied = True
+            if may_be_null(mine, rows.table) or may_be_null(theirs, found.inner.table):
+                doubtful = one.name
+        return replace(found, tied=tied, doubtful=doubtful) if tied else None
+
+    def _of_tuple(self, test: exp.Expression, rows: Rows, known: Views) -> _Compared:
+        """What (unit, x, ...) IN (SELECT unit, y, ...) compares besides the units; of keys of a link all."""
         view, given = self.view(test.args["query"], known), test.this.expressions
         scope, order = rows.scope(self.text), view.order
         if len(order) != len(given):
             rule = f"IN compares {len(given)} values with {len(order)} columns."
             self._refuse("Q203", f"{rule} Write as many.", test)
         units = [i for i, (v, n) in enumerate(zip(given, order, strict=True)) if scope.is_unit(v) and view.is_unit(n)]
-        if not units:
-            self._refuse("Q204", ways.pairs_units(rows.table.unit_key), test)
-        values: list[tuple[exp.Expression, exp.Expression]] = [
+        values = tuple(
             (v, exp.column(n, _NAME)) for i, (v, n) in enumerate(zip(given, order, strict=True)) if i not in units
-        ]
-        return Rows(table=view.table, where=view.where, named=(Named(names=(_NAME,), view=view),)), None, values
+        )
+        found = _Compared(inner=_listed_rows(view), said=None, values=values)
+        if units:
+            return found
+        tied = self._tied(found, rows) if rows.table.unit_key is not None else None
+        if tied is None:
+            self._refuse("Q204", ways.pairs_units(rows.table.unit_key), test)
+        return tied
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Compared:
+    """What IN compares.
+
+    Attributes:
+        inner: the rows of its subquery.
+        said: what that says of them and of those around it; None: nothing but the list.
+        values: (of a row, of the subquery).
+        tied: whether a pair of these are keys of the same rows, each of which is of one unit.
+        doubtful: the name of one that may be NULL on either side, or "".
+    """
+
+    inner: Rows
+    said: Sequence[exp.Expression] | None
+    values: tuple[tuple[exp.Expression, exp.Expression], ...]
+    tied: bool = False
+    doubtful: str = ""
+
+    @property
+    def never_null(self) -> bool:
+        """Whether each row has a key on both sides, and nothing else is compared."""
+        return self.tied and not self.doubtful and len(self.values) == 1
+
+
+def _listed_rows(view: View) -> Rows:
+    return Rows(table=view.table, where=view.where, named=(Named(names=(_NAME,), view=view),))
+
+
+def _asks_truth(test: exp.Expression) -> bool:
+    """Whether only TRUE counts of what a test gives: in WHERE, FILTER or WHEN, below nothing but AND and OR."""
+    below: exp.Expression = test
+    while isinstance(below.parent, (exp.Paren, exp.And, exp.Or)):
+        below = below.parent
+    above = below.parent
+    if above is None or isinstance(above, (exp.Where, exp.CountIf)):  # of WHERE each condition is read by itself
+        return True
+    whole = above.parent
+    return isinstance(above, exp.If) and above.this is below and not (isinstance(whole, exp.Case) and whole.this)
 
 
 def _items(value: object) -> list[exp.Expression]:

@@ -243,7 +243,7 @@ class Joining:
         Args:
             rows: what is chosen from.
             inner: the subquery's rows.
-            said: its conditions, one of which compares the units; None: it is the list of its units.
+            said: its conditions, one of which compares the units, or ``pairs``; None: it is the list of its units.
             node: EXISTS or IN.
             exists: rows with a match stay, or those without.
             pairs: what else IN compares.
@@ -258,7 +258,7 @@ class Joining:
             types = str(rows.table.unit_type), str(inner.table.unit_type)
             self._refuse("Q204", ways.join_types(rows.table.unit_key, *types), node)
         around = rows.scope(self.text, strict=True)
-        if said is not None and not self.ties(rows, inner, said):
+        if said is not None and not (pairs is not None and pairs.tied) and not self.ties(rows, inner, said):
             self._refuse("Q204", ways.exists_units(rows.table.unit_key), node)
         items = Items(inner.table, self.domains, {c.name for c in rows.table.columns})
         there = tuple(items.of(n) for n in inner.named)
@@ -279,10 +279,12 @@ class Pairs:
     Attributes:
         values: (of the row, of the subquery).
         asks: "true": all are equal; "not false": none is known to differ; "unknown": it is NULL whether all are.
+        tied: where one pair is equal the units are (relations/unit_keys.py).
     """
 
     values: tuple[tuple[exp.Expression, exp.Expression], ...]
     asks: Asks
+    tied: bool = False
 
     def condition(self, reader: Read, around: RowScope, own: RowScope) -> Expr:
         """The condition over the rows of both sides; a value of the row names nothing of the subquery."""
