@@ -22,6 +22,7 @@ from duckdp.compiler.outer.outer_ends import Ends
 from duckdp.compiler.outer.sources import Source
 from duckdp.core.errorbars import Noise, half_width
 from duckdp.core.summedbars import Summed, linear_half_width
+from duckdp.functions import over_answers
 from duckdp.result import Estimate
 
 GROUPS, LEAST = 1000, 912
@@ -231,3 +232,47 @@ def test_reach_is_that_of_every_number_of_rows(rows: int) -> None:
                 width = float(linear_half_width(np.ones((1, 1)), [Summed(((1.0, noise, m),))], 0.975)[0])
                 assert width <= reach * math.sqrt(m) + 1e-9
                 assert m > 1 or width > reach / 2 * math.sqrt(m) or noise.scale < 1
+
+
+def test_a_divisor_that_may_be_0_is_told_beside_the_answer(
+    owner: duckdp.Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quotients of noise alone, infinite ones too, come with a note; a twin that looks at no value has none."""
+    text = (
+        "WITH f AS (SELECT k, count(*) AS n, sum(x) AS s FROM a WHERE x < 0.1 GROUP BY k) SELECT k, s / n AS r FROM f"
+    )
+    few = f"{text} WHERE k < 20"
+    found = owner.session("ana").sql(few, epsilon="0.001", fresh=True)
+    told = [n for n in found.notes if n.startswith("r: no interval: what is divided by may be 0")]
+    bare = [e for e in found.columns[1].estimates or [] if e.low is None]
+    assert bare and all(e.high is None for e in bare)
+    assert told == [f"r: {over_answers.NO_END}" + ("" if len(bare) == 20 else f" in {len(bare)} of 20 rows")]
+    sure = "SELECT s / n AS r FROM (SELECT count(*) AS n, sum(x) AS s FROM a)"
+    assert not any("no interval" in n for n in owner.session("ana").sql(sure, epsilon=1).notes)
+    monkeypatch.setattr(over_answers, "_without_ends", lambda _: [])
+    assert not any("no interval" in n for n in owner.session("ana").sql(few, epsilon="0.001", fresh=True).notes)
+
+
+SHOWN = "what is computed over groups by w is of those alone that have at least about "
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("SELECT count(*), avg(n) FROM (SELECT w, count(*) AS n FROM a GROUP BY w)", True),
+        ("SELECT w, n / sum(n) OVER () FROM (SELECT w, count(*) AS n FROM a GROUP BY w)", True),
+        (
+            "WITH g AS (SELECT w, count(*) AS n FROM a GROUP BY w), h AS (SELECT n FROM g) "
+            "SELECT w, (SELECT max(n) FROM h) FROM g",
+            True,
+        ),
+        ("SELECT w, 2 * n FROM (SELECT w, count(*) AS n FROM a GROUP BY w)", False),
+        ("SELECT min(w) FROM a", False),  # which has a note of its own
+        ("SELECT count(*), avg(n) FROM (SELECT k, count(*) AS n FROM a GROUP BY k)", False),
+    ],
+)
+def test_what_is_counted_over_shown_groups_says_so(owner: duckdp.Curator, text: str, told: bool) -> None:
+    """Keys without a domain: groups of few units are missing in all that is computed over them."""
+    ana = owner.session("ana")
+    for notes in (ana.sql(text, epsilon=1, delta="1e-9").notes, ana.explain(text, epsilon=1, delta="1e-9").notes):
+        assert any(n.startswith(SHOWN) for n in notes) == told

@@ -51,9 +51,9 @@ def _values(node: exp.Case | exp.If) -> list[exp.Expression]:
 
 def _condition(node: exp.Case | exp.If) -> exp.Expression | None:
     """Where it gives its first value; None: it has several."""
-    if isinstance(node, exp.If):
-        return node.this
-    if len(node.args["ifs"]) != 1:
+    arms: list[exp.Expression] = [node] if isinstance(node, exp.If) else node.args["ifs"]
+    subject = None if isinstance(node, exp.If) else node.args.get("this")
+    if len(arms) != 1:
         return None
-    (arm,), subject = node.args["ifs"], node.args.get("this")
-    return arm.this if subject is None else exp.EQ(this=exp.Paren(this=subject), expression=exp.Paren(this=arm.this))
+    met: exp.Expression = arms[0].this
+    return met if subject is None else exp.EQ(this=exp.Paren(this=subject), expression=exp.Paren(this=met))

@@ -29,6 +29,7 @@ from duckdp.compiler.outer.outer_bars import Barred, with_bars
 from duckdp.compiler.outer.outer_text import printed_outer, shown_outer, with_tables
 from duckdp.compiler.outer.public_rows import PublicRows
 from duckdp.compiler.outer.several import payloads_of, plan_parts, task_of, total
+from duckdp.compiler.outer.shown_groups import few_groups
 from duckdp.compiler.outer.sources import Figures
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.pricing import Price, Terms
@@ -182,7 +183,8 @@ class Outer:
 
     def told(self, desk: Desk, columns: Sequence[ResultColumn], released: Released) -> Result:
         """A result with its cost and notes."""
-        notes = list(dict.fromkeys(note for plan in released.plans for note in plan_notes(plan)))
+        notes = [note for plan in released.plans for note in plan_notes(plan)]
+        notes = list(dict.fromkeys([*notes, *few_groups(self.outer, released.plans), *_without_ends(columns)]))
         done = released.done
         if done is None:
             source = "known without the data" if self.prices else "public tables"
@@ -250,7 +252,7 @@ class Outer:
             errors={_numbered(n, i, many=many): w for i, one in enumerate(each, 1) for n, w in one.errors.items()},
             formulas={_numbered(n, i, many=many): f for i, one in enumerate(each, 1) for n, f in one.formulas.items()},
             remaining=desk.remaining_text(loss),
-            notes=list(dict.fromkeys(note for one in each for note in one.notes)),
+            notes=list(dict.fromkeys([*(n for one in each for n in one.notes), *few_groups(self.outer, self.plans)])),
         )
 
 
@@ -301,6 +303,17 @@ def _empty(columns: Columns) -> str:
     """A typed table without rows."""
     items = ", ".join(f"CAST(NULL AS {plain_type(kind)}) AS {quote(name)}" for name, kind in columns)
     return f"SELECT {items} WHERE false"
+
+
+def _without_ends(columns: Sequence[ResultColumn]) -> list[str]:
+    """Of which outputs some values have no interval, where they are computed; such a value may be infinite or NaN."""
+    found = []
+    for column in columns:
+        rows = [estimate.note == NO_END for estimate in column.estimates or ()]
+        if any(rows):
+            some = "" if all(rows) else f" in {sum(rows):,} of {len(rows):,} rows"
+            found.append(f"{column.name}: {NO_END}{some}")
+    return found
 
 
 def _computed(value: Any, errors: tuple[Any, ...], _: Sequence[Estimate]) -> Estimate:

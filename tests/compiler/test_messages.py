@@ -23,6 +23,7 @@ from duckdp.compiler.pair_moments import read_number
 from duckdp.compiler.parse import parse_scalar, parse_statement
 from duckdp.compiler.scope import read_predicate
 from duckdp.errors import QueryError
+from tests.compiler.test_links import USUAL as LINKED
 from tests.gate import clinic, plan_for
 from tests.relational import plan_of, tables
 
@@ -716,6 +717,8 @@ def test_every_refusal_is_tried() -> None:
         reached.add(_site(lambda text=text: read_block_aggregate(text, TABLE))[1])
     reached.add(_site(lambda: read_number("name", TABLE, "x"))[1])
     reached |= {_site(lambda text=text: plan_of(text, tables()))[1] for text, _, _ in PUBLIC_WAYS}
+    for text in ("s.sid NOT IN (SELECT sid FROM doses)", "(s.sid IN (SELECT sid FROM doses)) IS NULL"):
+        reached.add(_site(lambda text=text: plan_of(f"{INNER} stays s WHERE {text}", LINKED))[1])
     rows = {**tables(unit_key=None, unit_type=None, max_rows=1, max_groups=1)}
     reached.add(_site(lambda: plan_of(f"{INNER} visits v JOIN days d ON v.day = d.day", rows))[1])
     for text in (f"{U} day FROM labs)", f"{W} rank() OVER () AS x FROM visits)"):

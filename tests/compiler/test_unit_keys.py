@@ -16,7 +16,7 @@ from duckdp.compiler.relations import unit_groups
 from duckdp.compiler.relations.relation import Relation
 from duckdp.compiler.scope import View
 from duckdp.errors import QueryError
-from tests.compiler.test_links import USUAL, WIDE, broken, load, random_data, reference
+from tests.compiler.test_links import USUAL, WIDE, Data, broken, load, random_data, reference
 from tests.gate import exact_answer
 from tests.relational import plan_of
 
@@ -29,8 +29,8 @@ GROUPED = {
     "SELECT count(*), sum(m) FROM (SELECT did AS k, mg, max(words) AS m FROM notes n JOIN doses d USING (did) "
     "GROUP BY k, mg)": "",
     "SELECT sum(t) FROM (SELECT sid, sum(mg) AS t FROM doses GROUP BY sid) g JOIN stays s ON s.sid = g.sid": "",
-    "SELECT sum(x) FROM (SELECT sid, max(n) AS x FROM (SELECT sid, did, count(*) AS n FROM doses JOIN notes USING (did) "
-    "GROUP BY sid, did) GROUP BY sid)": "",
+    "SELECT sum(x) FROM (SELECT sid, max(n) AS x FROM (SELECT sid, did, count(*) AS n FROM doses JOIN notes "
+    "USING (did) GROUP BY sid, did) GROUP BY sid)": "",
     "SELECT count(*) FROM (SELECT k, count(*) AS n FROM (SELECT sid AS k FROM doses WHERE mg > 3 UNION ALL "
     "SELECT sid FROM stays WHERE ward = 1) GROUP BY k)": "WHERE k IS NOT NULL",
     "SELECT count(*), sum(n) FROM (SELECT sid, count(*) AS n FROM stays GROUP BY sid)": "WHERE sid IS NOT NULL",
@@ -56,7 +56,9 @@ def _means(con: duckdb.DuckDBPyConnection, text: str, own: str) -> None:
         if plan.query.keys:
             rows = [row for row in rows if row[0] in {w[0] for w in wanted}]
         found = sorted(tuple(float(v or 0) for v in row) for row in rows)
-        assert found == [pytest.approx(row, abs=1e-3) for row in sorted(tuple(float(v or 0) for v in w) for w in wanted)]
+        assert found == [
+            pytest.approx(row, abs=1e-3) for row in sorted(tuple(float(v or 0) for v in w) for w in wanted)
+        ]
 
 
 def _answer(con: duckdb.DuckDBPyConnection, text: str) -> list[Any]:
@@ -79,7 +81,11 @@ def test_groups_without_the_unit_are_caught(con: duckdb.DuckDBPyConnection, monk
     honest = unit_groups.UnitGroups.print
 
     def alone(self: Any, *given: Any) -> str:
-        return honest(self, *given).replace("GROUP BY __unit, ", "GROUP BY ").replace("__unit, k0", "min(__unit) AS __unit, k0")
+        return (
+            honest(self, *given)
+            .replace("GROUP BY __unit, ", "GROUP BY ")
+            .replace("__unit, k0", "min(__unit) AS __unit, k0")
+        )
 
     monkeypatch.setattr(unit_groups.UnitGroups, "print", alone)
     assert broken(con, plan_of(text, USUAL), 1, tries=6) is None
@@ -89,7 +95,7 @@ def test_groups_without_the_unit_are_caught(con: duckdb.DuckDBPyConnection, monk
 def test_a_group_of_null_is_no_units(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broken twin keeps rows without a key: the answer is another than that of any SQL."""
     text = "SELECT count(*), sum(n) FROM (SELECT sid, count(*) AS n FROM stays GROUP BY sid)"
-    data = {"stays": [(1, 1, 0), (None, 1, 0), (None, 2, 0)], "doses": [], "notes": []}
+    data: Data = {"stays": [(1, 1, 0), (None, 1, 0), (None, 2, 0)], "doses": [], "notes": []}
     load(con, data, random.Random(1))
     plan = plan_of(text, WIDE)
     assert _answer(con, text) == [1, 1]
@@ -120,7 +126,7 @@ OPEN = "SELECT count(*) FROM (SELECT {} AS k, count(*) AS n FROM {} GROUP BY k)"
 )
 def test_other_keys_are_open_or_refused(text: str, known: dict[str, Table]) -> None:
     """What no link and no unique column says is of several units: the inner question is a release."""
-    with pytest.raises(QueryError, match="Q204|of its own|several units"):
+    with pytest.raises(QueryError, match="question of its own"):
         plan_of(text, known)
     apart = take_apart(parse_statement(text), known, text)
     assert apart is not None and len(apart.parts) == 1
@@ -185,7 +191,9 @@ def test_in_over_a_key_is_local_and_means_the_text(con: duckdb.DuckDBPyConnectio
 
 def test_in_over_a_key_is_exists() -> None:
     one = plan_of("SELECT count(*) FROM stays s WHERE EXISTS (SELECT 1 FROM doses d WHERE s.sid = d.sid)", USUAL)
-    assert plan_of("SELECT count(*) FROM stays WHERE sid IN (SELECT sid FROM doses)", USUAL).canonical() == one.canonical()
+    assert (
+        plan_of("SELECT count(*) FROM stays WHERE sid IN (SELECT sid FROM doses)", USUAL).canonical() == one.canonical()
+    )
     none = plan_of("SELECT count(*) FROM doses s WHERE NOT EXISTS (SELECT 1 FROM doses d WHERE s.sid = d.sid)", USUAL)
     text = "SELECT count(*) FROM doses WHERE sid NOT IN (SELECT sid FROM doses)"
     assert plan_of(text, USUAL).canonical() == none.canonical()
@@ -212,13 +220,15 @@ def test_in_that_may_be_of_other_units_is_refused(text: str, way: str) -> None:
     assert caught.value.code == "Q204" and way in str(caught.value)
 
 
-def test_not_in_a_list_with_null_is_of_all_units(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_not_in_a_list_with_null_is_of_all_units(
+    con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Why it is refused: in SQL one unit's row without a key takes all rows of the others away."""
     text = "SELECT count(*) FROM doses WHERE sid NOT IN (SELECT sid FROM stays WHERE ward > 1)"
     with pytest.raises(QueryError, match="NOT EXISTS"):
         plan_of(text, USUAL)
     monkeypatch.setattr("duckdp.compiler.relations.choosing.may_be_null", lambda *_: False)
-    data = {"stays": [(1, 1, 1), (None, 2, 5)], "doses": [(1, 1, 3)], "notes": []}
+    data: Data = {"stays": [(1, 1, 1), (None, 2, 5)], "doses": [(1, 1, 3)], "notes": []}
     load(con, data, random.Random(1))
     assert (_answer(con, text), reference(con, text)) == ([1], [(0,)])
 
@@ -230,3 +240,26 @@ def test_keys_of_other_rows_are_no_match(con: duckdb.DuckDBPyConnection, monkeyp
     monkeypatch.setattr(honest, lambda node, scope: scope.column(node))
     load(con, {"stays": [(1, 1, 3), (2, 2, 4)], "doses": [(1, 2, 3)], "notes": []}, random.Random(1))
     assert (_answer(con, text), reference(con, text)) == ([0], [(1,)])
+
+
+# ---- groups of one unit each
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT sid, count(*) FROM doses GROUP BY sid",
+        "SELECT DISTINCT sid FROM doses",
+        "FROM stays SELECT sid, count(*) GROUP BY 1",
+    ],
+)
+def test_groups_of_one_unit_are_refused_before_they_cost(text: str) -> None:
+    """An empty answer was sold; over values that are public, or of what is no key, it stays a question."""
+    with pytest.raises(QueryError, match='each value of "sid" is of one pid') as caught:
+        plan_of(text, USUAL)
+    assert caught.value.code == "Q301"
+    assert plan_of("SELECT avg(n), count(*) FROM (SELECT sid, count(*) AS n FROM doses GROUP BY sid)", USUAL)
+    columns = tuple(replace(c, lower=0.0, upper=9.0) if c.name == "sid" else c for c in USUAL["doses"].columns)
+    known = USUAL | {"doses": replace(USUAL["doses"], columns=columns)}  # ten groups, all shown
+    assert plan_of("SELECT sid, count(*) FROM doses GROUP BY sid", known).tau is None
+    assert plan_of("SELECT sid + 0, count(*) FROM doses GROUP BY 1", USUAL).tau is not None

@@ -222,7 +222,7 @@ class _Reader:
         return role if role in ("private", "public") else "outer"
 
     def _of_units(self, select: exp.Select, names: _Names) -> bool:
-        """Whether each row that a SELECT with groups gives is of one unit: they are by the unit, or by what names it."""
+        """Whether each row that a SELECT with groups gives is of one unit: by the unit, or by what names it."""
         if has_levels(select):
             return False  # whose sets hold no unit, or are refused
         asked = asked_alone(select, names.private)

@@ -7,10 +7,10 @@ relations/with_public.py of public ones, say why that is unit-local. The test st
 IN of several values, one of them the unit, or of one in a subquery tied to the unit, is a test of pairs. It is TRUE
 where all are equal in a row, FALSE where one differs in every row, else NULL: values of other units differ in the unit.
 
-IN of a key of a link over keys of the same rows is such a test too, as equal keys are of one unit: a row of another unit
-has another key, which differs, or none. NULL is in doubt: where a key may be NULL on either side, IN is NULL for rows of
-all units. So it is read only where NULL is what FALSE is (:func:`_asks_truth`); else, as NOT IN, it is refused, unless
-each row has a key on both sides.
+IN of a key of a link over keys of the same rows is such a test too, as equal keys are of one unit: a row of another
+unit has another key, which differs, or none. NULL is in doubt: where a key may be NULL on either side, IN is NULL for
+rows of all units. So it is read only where NULL is what FALSE is (:func:`_asks_truth`); else, as NOT IN, it is refused,
+unless each row has a key on both sides.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class Choosing(ABC):
         return self.joining.existing(rows, found.inner, found.said, test, exists=exists, pairs=pairs, flag=flag)
 
     def _is_plain(self, test: exp.Expression, rows: Rows, known: Views) -> bool:
-        """Whether IN is told TRUE or FALSE of each row: it is never NULL, or NULL is as FALSE there, or it is refused."""
+        """Whether IN is told TRUE or FALSE of each row: it is never NULL, or NULL is as FALSE; or it is refused."""
         found = self._compared(test, rows, known)
         if found is not None and found.doubtful and not _asks_truth(test):
             self._refuse("Q204", unit_ways.null_in_keys(found.doubtful, without=False), test)

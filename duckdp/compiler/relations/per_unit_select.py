@@ -1,4 +1,4 @@
-"""Reads a subquery that groups by the privacy unit, or by keys that name it: its keys, and aggregates of a unit's rows."""
+"""Reads a subquery that groups by the privacy unit, or by what names it: its keys, aggregates of a unit's rows."""
 
 from __future__ import annotations
 

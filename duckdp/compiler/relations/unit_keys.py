@@ -6,10 +6,10 @@ A column names rows of T by c (``View.keys``) if it is c, or the column of a lin
 where a row that finds none counts nowhere. Joins compare units, and unions and groups keep them, so in all that is made
 of these a row has the unit o(k), or no key.
 
-**Groups.** Among rows with a key, those of a group of GROUP BY k, ... have one key, so one unit: the groups are those of
-GROUP BY unit, k, .... These are what is printed. They are unit-local whatever the data: they hold the unit, so each is
-a function of its unit's rows (relations/unit_groups.py). Privacy does not rest on what the owner's side compared, only
-the meaning does: of a key that two units shared each would have a group of its own, and neither would move the other's.
+**Groups.** Among rows with a key, those of a group of GROUP BY k, ... have one key, so one unit: the groups are those
+of GROUP BY unit, k, .... These are what is printed. They are unit-local whatever the data: they hold the unit, so each
+is a function of its unit's rows (relations/unit_groups.py). Privacy does not rest on what the owner's side compared,
+only the meaning does: of a key that two units shared each would have a group, and neither would move the other's.
 
 **NULL names nobody.** Rows without a key may be of many units, and are one group in SQL, which is no unit's: they are
 left out, and a note says so, unless another key of the group names its unit. Rows of a linked table have a key. A
