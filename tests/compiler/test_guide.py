@@ -12,12 +12,14 @@ from typing import Any
 import duckdb
 import pytest
 
+from duckdp.catalog.link import Link
 from duckdp.catalog.public import Public
 from duckdp.catalog.table import RawColumn, Table
 from duckdp.compiler.outer.looked_up import with_single_values
 from duckdp.compiler.outer.whole import read_whole
 from duckdp.compiler.parse import parse_statement
 from duckdp.errors import QueryError
+from duckdp.vault.linking import carrier
 from duckdp.vault.publishing import with_figures
 from tests.gate import column
 
@@ -61,6 +63,7 @@ TABLES = {
         column("department", "VARCHAR", domain=("a", "b")),
         column("ward", "VARCHAR", domain=("N", "S", "W")),
         column("emergency", "BOOLEAN"),
+        column("visit_id", "INTEGER"),
         column("cost", "DOUBLE", lower=0, upper=1000),
         column("day", "DATE", **DAYS),
     ),
@@ -69,9 +72,13 @@ TABLES = {
         column("level", "DOUBLE", lower=0, upper=10),
         column("abnormal", "BOOLEAN"),
         column("day", "DATE", **DAYS),
+        column("visit_id", "INTEGER"),
     ),
     "wards": _wards(),
 }
+TABLES["visits"] = replace(TABLES["visits"], unique=("visit_id",))
+LINK = Link(column="visit_id", type="INTEGER", key="visit_id", parent=carrier(TABLES["visits"]))
+TABLES["labs"] = replace(TABLES["labs"], link=LINK)
 
 
 def _shown() -> list[str]:

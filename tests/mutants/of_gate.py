@@ -16,6 +16,7 @@ _T_PUBLIC, _T_PUBLISHING = ("tests/compiler/test_public.py",), ("tests/test_publ
 _T_RELATIONS = ("tests/compiler/test_relations.py",)
 _STACKED, _STACKING = (f"duckdp/compiler/relations/{n}.py" for n in ("stacked", "stacking"))
 _T_STACKED = ("tests/compiler/test_stacked.py",)
+_UNIT_KEYS, _T_UNIT_KEYS = "duckdp/compiler/relations/unit_keys.py", ("tests/compiler/test_unit_keys.py",)
 _CHOOSING, _T_FLAGS = "duckdp/compiler/relations/choosing.py", ("tests/compiler/test_flags.py",)
 _WINDOWED, _WINDOWING, _NARROWED = (f"duckdp/compiler/relations/{n}.py" for n in ("windowed", "windowing", "narrowed"))
 _WHOLE_KEYS, _T_WHOLE_KEYS = "duckdp/compiler/relations/whole_keys.py", ("tests/compiler/test_whole_keys.py",)
@@ -69,7 +70,14 @@ GATE: tuple[Mutant, ...] = (
     Mutant("subqueries: LIMIT inside", _FROM, "if select.args.get(clause) is not None:", "if False:", _T_RELATIONS),
     Mutant("subqueries: a table before a CTE", _FROM, "cte = None if node.args.get(\"db\") else known.get(node.name.lower())", "cte = None if node.args.get(\"db\") or node.name.lower() in self.tables else known.get(node.name.lower())", _T_RELATIONS),
     Mutant("subqueries: a unit by its name", _SCOPE, "            return any(n.view.is_unit(node.name) for n in own)", "            return node.name.lower() == str(self.table.unit_key).lower()", _T_RELATIONS),
-    Mutant("subqueries: groups of several units", _GROUPED, "        if not own:\n", "        if False:\n", _T_RELATIONS),
+    Mutant("subqueries: groups of several units", _GROUPED, "        if not own and not naming:\n", "        if False:\n", _T_RELATIONS),
+    Mutant("keys: rows without a key are a unit's group", _GROUPED, "        if naming and not own and", "        if False and", _T_UNIT_KEYS),
+    Mutant("keys: any column is a link's", _UNIT_KEYS, "or scope.key(node) is None:", "or False:", _T_UNIT_KEYS),
+    Mutant("keys: a value in the place of NULL is one unit's", _UNIT_KEYS, "and found.column.null_value is None else None", "else None", _T_UNIT_KEYS),
+    Mutant("keys: a column of one branch is a key", _STACKING, "len(named) == 1 and not of_null", "len(named) == 1", _T_UNIT_KEYS),
+    Mutant("keys: none is NULL", _UNIT_KEYS, "return key.column.nullable and not by_link", "return False", _T_UNIT_KEYS),
+    Mutant("keys: NULL of IN is FALSE everywhere", _CHOOSING, "found.doubtful and not _asks_truth(test):", "False:", _T_UNIT_KEYS),
+    Mutant("keys: keys of other rows tie units", _CHOOSING, " or around.key(one) != own.key(two):", ":", _T_UNIT_KEYS),
     Mutant("subqueries: unfolded without end", _FROM, "if any(parts > MAX_PARTS or depth > MAX_DEPTH for parts, depth in sizes) or nodes > MAX_NODES:", "if False:", _T_RELATIONS),
     Mutant("relations: no clamp to what is claimed", _DERIVED, "if column.lower is not None and column.kind is not Kind.BOOLEAN:", "if False:", _T_RELATIONS),
     Mutant("relations: zeros with a sign", _DERIVED, "return f\"({value} + 0e0)\" if column.kind is Kind.NUMBER else value", "return value", _T_RELATIONS),
@@ -95,7 +103,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("flags: constants of what nobody reads", _MATCHED, "told = self.flag is None or len(shown_columns) < len(columns_)", "told = True", _T_FLAGS),
     Mutant("flags: constants of public rows that nobody reads", "duckdp/compiler/relations/with_public.py", "        if flag is not None and flag not in wanted:", "        if False:", _T_FLAGS),
     Mutant("flags: IN that is never NULL", "duckdp/compiler/relations/joining_public.py", 'nullable=how == "listed")', "nullable=False)", _T_FLAGS),
-    Mutant("flags: pairs without a unit", _CHOOSING, "        if not units:\n", "        if False:\n", _T_FLAGS),
+    Mutant("flags: pairs without a unit", _CHOOSING, "        if units:\n            return found\n", "        if True:\n            return found\n", _T_FLAGS),
     Mutant("flags: a value of the row read in the subquery", _JOINING, "reader(around)(value), reader(own)(column)", "reader(own)(value), reader(own)(column)", _T_FLAGS),
     Mutant("flags: shown by a star", "duckdp/compiler/scope.py", "if isinstance(star, exp.Column) else list(self.shown)", "if isinstance(star, exp.Column) else list(self.named)", _T_FLAGS),
     Mutant("flags: named by the analyst", "duckdp/compiler/relations/subqueries.py", "            if str(node.this).startswith(FLAG):\n", "            if False:\n", _T_FLAGS),
@@ -106,7 +114,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("windows: frames of one kind", _WINDOW_CALLS, '"days": "RANGE", "groups": "GROUPS"}', '"days": "RANGE", "groups": "ROWS"}', _T_WINDOWS),
     Mutant("windows: a name without its frame", _WINDOWING, "return base[0], own[1] or base[1], own[2] or base[2]", "return base[0], own[1] or base[1], own[2]", _T_WINDOWS),
     Mutant("matches: all pairs of a unit's rows", _MATCHED, "        return kept_rows(rows_of_unit(self.table), self.other.rows)", "        return None, None", _T_RELATIONS),
-    Mutant("matches: any condition will do", _JOINING, "if said is not None and not self.ties(rows, inner, said):", "if False:", _T_RELATIONS),
+    Mutant("matches: any condition will do", _JOINING, "if said is not None and not (pairs is not None and pairs.tied) and not self.ties(rows, inner, said):", "if False:", _T_RELATIONS),
     Mutant("unions: rows of one branch bound a unit", _STACKED, "max_rows=min(sum(t.max_rows for t in tables), most)", "max_rows=min(first.max_rows, most)", _T_STACKED),
     Mutant("unions: groups of one branch bound a unit", _STACKED, "max_groups=min(sum(t.max_groups for t in tables), most)", "max_groups=min(first.max_groups, most)", _T_STACKED),
     Mutant("unions: units of one branch", _STACKED, "row_cap=sum(t.row_cap for t in tables)", "row_cap=first.row_cap", _T_STACKED),
