@@ -191,3 +191,12 @@ def test_a_parent_does_not_call_its_unit_like_a_column_of_a_child(tmp_path: Path
         with pytest.raises(CatalogError, match="of its own") as caught:
             curator.protect("p", unit_key="w", unique=["k"], row_cap=100, max_rows=3)
         assert caught.value.code == "C105"
+
+
+def test_groups_by_the_key_of_a_link_are_counted(owner: duckdp.Curator) -> None:
+    """From the owner's declaration to an answer without delta; what is computed from the key is open."""
+    ann = owner.session("ann")
+    assert abs(ann.sql("SELECT count(*) FROM (SELECT DISTINCT vid FROM labs)", epsilon=100).rows()[0][0] - 200) < 40
+    with pytest.raises(DuckDPError) as caught:
+        ann.sql("SELECT count(*) FROM (SELECT vid + 0 AS v FROM labs GROUP BY v)", epsilon=1)
+    assert caught.value.code == "Q404"
