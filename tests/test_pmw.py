@@ -284,7 +284,8 @@ def test_cells_are_what_private_rows_are_read_as() -> None:
     task = weights(ROWS, "level, sex, smoker")
     sizes = [len(key.domain or ()) for key in task.keys]
     assert task.cells == np.prod(sizes)
-    cube = task.members(task.read("level IS NULL AND sex = 'M'")).reshape(sizes)
+    text = "level IS NULL AND sex = 'M'"
+    cube = task.asked(task.read(text), text).reshape(sizes)
     expected = np.zeros(sizes, dtype=bool)
     domains = [list(key.domain or ()) for key in task.keys]
     expected[domains[0].index(None), domains[1].index("M"), :] = True

@@ -31,6 +31,15 @@ def read_predicate(node: exp.Expression, table: Table, text: str) -> Expr:
     return condition
 
 
+def read_linear(node: exp.Expression, table: Table, text: str) -> Expr:
+    """Translate a question about rows over a table's declared columns: a predicate, or a number of each row."""
+    found = Scalars(RowScope(table, None, text).leaf, text)(node)
+    if found.kind not in (Kind.BOOLEAN, Kind.NUMBER):
+        need = f"{ways.NEEDED[Kind.BOOLEAN]} A number of each row, from 0 to 1, is added up."
+        refuse("Q203", f"a question must be a condition or a number. {need}", node, text)
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class View:
     """What stands for rows in FROM: some rows of a table or relation, and columns that are computed from them.

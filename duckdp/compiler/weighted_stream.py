@@ -1,12 +1,14 @@
-"""Counts of units as they are asked, answered from public weights over the cells of some columns (PMW).
+"""Counts of units as they are asked, answered from public weights over the cells of some columns (PMW); sums as well.
 
-What is counted, and why a unit changes each count by at most 1: ``unit_counts.py``. A cell is a value of each column.
+What is counted or added up, and why a unit changes each by at most 1: ``unit_counts.py``. A cell is a value of each
+column. A sum is of a number of each cell, from 0 to 1 in all of them; one that is not so in some cell is refused.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from duckdp.catalog.table import Kind, Table, dump_table
 from duckdp.compiler.empty import arrow_type, on_values
@@ -21,19 +24,26 @@ from duckdp.compiler.expression import ColumnRef, Expr, columns, show
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.printing import Parameters, print_expr
 from duckdp.compiler.query import Key
-from duckdp.compiler.scope import read_predicate
-from duckdp.compiler.unit_counts import count_units
+from duckdp.compiler.scope import read_linear, read_predicate
+from duckdp.compiler.unit_counts import GRID, count_units, in_units, print_placed, sum_rounding
 from duckdp.core.reads import Read, one_row
 from duckdp.core.steps import Past
 from duckdp.core.task import Question, Step
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import ParameterError
-from duckdp.mechanisms.multiplicative_weights import Cells, MultiplicativeWeights, Weights, mended
+from duckdp.mechanisms.multiplicative_weights import (
+    Asked,
+    Cells,
+    MultiplicativeWeights,
+    Weights,
+    mended,
+    share_of,
+)
 
 MECHANISM = "multiplicative weights"  # in the ledger
 MOST_CELLS = 100_000  # weights of one release; every question looks at all of them
-_MOST_MEMBERS = 256  # predicates whose cells are remembered: 25 MB of the largest releases
-_MEMBERS: dict[tuple[str, str], Cells] = {}
+_MOST_MEMBERS = 32_000_000  # bytes of questions whose cells are remembered: 320 predicates of the largest releases
+_MEMBERS: dict[tuple[str, str], Asked] = {}
 _MOST_WEIGHTS = 16  # releases whose weights are remembered as they are: 13 MB of the largest
 _WEIGHTS: dict[tuple[str, Standing], Weights] = {}
 
@@ -44,7 +54,7 @@ class Standing:
 
     Attributes:
         total: noisy number of all units; None: it was not bought yet.
-        measured: (predicate, noisy count), in the order of the answers.
+        measured: (question as it was written, noisy count or sum), in the order of the answers.
     """
 
     total: int | None = None
@@ -129,56 +139,69 @@ class WeightedStream:
 
         return Question(canonical="total", draw=draw)
 
-    def question(self, predicate: Expr, source: str) -> Question:
-        """How many units fulfil a predicate?
+    def question(self, asked: Expr, source: str) -> Question:
+        """How many units fulfil a predicate, or what do they add up to?
 
         Args:
-            predicate: of the cells' columns alone.
+            asked: of the cells' columns alone.
             source: as it was written.
+
+        Raises:
+            ParameterError: P107, a number that is not from 0 to 1 in all cells.
         """
-        members = self.members(predicate)
+        cells = self.asked(asked, source)
 
         def draw(read: Read, past: Past) -> Step:
-            (units,) = one_row(read(count_units(self.table, None, (predicate,))), 1)
+            (exact,) = one_row(read(count_units(self.table, None, (asked,))), 1)
             standing = past.follow(self.canonical, Standing(), Standing.after)
-            guess = (standing.total or 1) * float(self.weights_of(standing)[members].sum())
-            found = self.weights.reply(int(units or 0), guess, int(json.loads(past.secrets[0])))
+            guess = (standing.total or 1) * share_of(self.weights_of(standing), cells)
+            found = self.weights.reply(in_units(asked, exact), guess, int(json.loads(past.secrets[0])))
             left = self.hits - len(standing.measured) - found.measured
             output = {"value": found.value, "measured": found.measured, "left": left, "predicate": source}
             return Step(output=json.dumps(output), last=left == 0)
 
-        return Question(canonical=json.dumps(["count", show(predicate)]), draw=draw)
+        kind = "count" if asked.kind is Kind.BOOLEAN else "sum"
+        return Question(canonical=json.dumps([kind, show(asked)]), draw=draw)
+
+    def rounding(self, asked: Expr) -> float:
+        """How far what is compared and measured may be off what is asked, in units: of a predicate nothing."""
+        return 0.0 if asked.kind is Kind.BOOLEAN else self.sum_rounding
+
+    @property
+    def sum_rounding(self) -> float:
+        """The same, of a number; public."""
+        return sum_rounding(self.table.row_cap)
 
     def weights_of(self, standing: Standing) -> Weights:
         """The weights after these answers; found once by this process, as they change with measured answers alone."""
         key = (self.canonical, standing)
         found = _WEIGHTS.get(key)
         if found is None:
-            measured = [(self._known_members(predicate), value) for predicate, value in standing.measured]
+            measured = [(self._known(text), value) for text, value in standing.measured]
             found = mended(self.cells, standing.total or 1, measured)
             while len(_WEIGHTS) >= _MOST_WEIGHTS:
                 _WEIGHTS.pop(next(iter(_WEIGHTS), key), None)
             _WEIGHTS[key] = found
         return found
 
-    def _known_members(self, text: str) -> Cells:
-        """Cells of a predicate that was measured; found once by this process, from public figures alone."""
+    def _known(self, text: str) -> Asked:
+        """Cells of a question that was measured; found once by this process, from public figures alone."""
         key = (self.canonical, text)
         found = _MEMBERS.get(key)
         if found is None:
-            found = self.members(self.read(text))
-            while len(_MEMBERS) >= _MOST_MEMBERS:
+            found = self.asked(self.read(text), text)
+            while _MEMBERS and found.nbytes + sum(one.nbytes for one in list(_MEMBERS.values())) > _MOST_MEMBERS:
                 _MEMBERS.pop(next(iter(_MEMBERS), key), None)
             _MEMBERS[key] = found
         return found
 
     def read(self, text: str) -> Expr:
-        """A predicate of the cells' columns; see :func:`read_of_cells`."""
-        return read_of_cells(text, self.table, self.keys)
+        """A question of the cells' columns; see :func:`read_linear_of_cells`."""
+        return read_linear_of_cells(text, self.table, self.keys)
 
-    def members(self, predicate: Expr) -> Cells:
-        """Which cells fulfil a predicate; see :func:`members_of`."""
-        return members_of(self.keys, predicate)
+    def asked(self, question: Expr, text: str) -> Asked:
+        """What each cell counts; see :func:`asked_of`."""
+        return asked_of(self.keys, question, text)
 
 
 def read_of_cells(text: str, table: Table, keys: Sequence[Key]) -> Expr:
@@ -187,7 +210,20 @@ def read_of_cells(text: str, table: Table, keys: Sequence[Key]) -> Expr:
     Raises:
         ParameterError: P107, it reads another column. QueryError: Q1xx to Q3xx.
     """
-    found = read_predicate(parse_scalar(text), table, f"SELECT {text}")
+    return _of_cells(read_predicate(parse_scalar(text), table, f"SELECT {text}"), text, keys)
+
+
+def read_linear_of_cells(text: str, table: Table, keys: Sequence[Key]) -> Expr:
+    """A predicate of the cells' columns, or a number, which is to be from 0 to 1 (:func:`asked_of`).
+
+    Raises:
+        ParameterError: P107, it reads another column. QueryError: Q1xx to Q3xx.
+    """
+    return _of_cells(read_linear(parse_scalar(text), table, f"SELECT {text}"), text, keys)
+
+
+def _of_cells(found: Expr, text: str, keys: Sequence[Key]) -> Expr:
+    """The question, if it reads no other column than those of the cells; P107."""
     known = {key.name for key in keys}
     other = [column.name for column in columns(found) if column.name not in known]
     if other:
@@ -196,8 +232,41 @@ def read_of_cells(text: str, table: Table, keys: Sequence[Key]) -> Expr:
     return found
 
 
+def asked_of(keys: Sequence[Key], question: Expr, text: str) -> Asked:
+    """Which cells fulfil a predicate, or the number of each, on the grid of what is added up and 0 where it is NULL.
+
+    Args:
+        keys: of the cells.
+        question: of their columns.
+        text: as it was written.
+
+    Raises:
+        ParameterError: P107, a number below 0 or above 1 in some cell.
+    """
+    if question.kind is Kind.BOOLEAN:
+        return members_of(keys, question)
+    found = np.asarray(_on_cells(keys, question, print_placed), dtype=np.float64) / GRID
+    low, high = float(found.min()), float(found.max())
+    if not (low >= 0 and high <= 1):  # no number at all is neither
+        raise ParameterError("P107", "predicate", text, _way_between(low, high))
+    return found
+
+
+def _way_between(low: float, high: float) -> str:
+    """That a number is not from 0 to 1, and what to write."""
+    if not math.isfinite(high - low):
+        return "is beyond all numbers for some values of its columns. Clamp it: least(greatest(x, 0), 1)."
+    said = f"is from {low:.10g} to {high:.10g} over the columns' values, and must be from 0 to 1 to be added up."
+    return f"{said} Divide by {high!r}." if low >= 0 else f"{said} Subtract {low!r}, and divide by {high - low!r}."
+
+
 def members_of(keys: Sequence[Key], predicate: Expr) -> Cells:
     """Which cells fulfil a predicate; computed by DuckDB on an empty instance, from declarations alone."""
+    return np.asarray(_on_cells(keys, predicate, lambda held: f"coalesce({held}, false)"), dtype=np.bool_)
+
+
+def _on_cells(keys: Sequence[Key], expr: Expr, told: Callable[[str], str]) -> NDArray[Any]:
+    """What is told of an expression in every cell, in the order of the keys' domains: the last one changes first."""
     tables, places = {}, {}
     for i, key in enumerate(keys):
         kind, values = key.expr.kind, list(key.domain or ())
@@ -205,11 +274,10 @@ def members_of(keys: Sequence[Key], predicate: Expr) -> Cells:
         tables[f"t{i}"] = {"value": pa.array(given, type=arrow_type(kind)), "place": pa.array(range(len(given)))}
         places[key.name] = f"t{i}.value"
     parameters = Parameters()
-    printed = print_expr(predicate, lambda column: places[column.name], parameters)
+    printed = told(print_expr(expr, lambda column: places[column.name], parameters))
     order = ", ".join(f"{name}.place" for name in tables)
-    sql = f"SELECT coalesce({printed}, false) AS held FROM {', '.join(tables)} ORDER BY {order}"
-    found = on_values(tables, lambda con: con.execute(sql, parameters.values).fetchnumpy()["held"])
-    return np.asarray(found, dtype=np.bool_)
+    sql = f"SELECT {printed} AS told FROM {', '.join(tables)} ORDER BY {order}"
+    return np.asarray(on_values(tables, lambda con: con.execute(sql, parameters.values).fetchnumpy()["told"]))
 
 
 def require_cells(keys: Sequence[Key], names: Sequence[str]) -> None:

@@ -92,7 +92,7 @@ class SparseCalls(Files):
         threshold: int | None = None,
         fresh: bool = False,
     ) -> Result:
-        """Pay for a handle that answers any number of counts over some columns (:meth:`pmw_answer`) by public weights.
+        """Pay for a handle that answers any number of counts and sums over some columns (:meth:`pmw_answer`).
 
         ``hits`` answers are measured, where the weights are wrong; with the last it ends.
         """
@@ -113,5 +113,9 @@ class SparseCalls(Files):
 
     @checks_itself
     def pmw_answer(self, handle: int, predicate: str) -> Result:
-        """About how many units fulfil a predicate, by a handle's weights or measured; it paid for the answer."""
+        """About how many units fulfil a predicate, by a handle's weights or measured; it paid for the answer.
+
+        ``predicate`` may be a number of each row as well, from 0 to 1 for all values of the handle's columns: what all
+        units come to in all, NULL as 0, of a unit with several rows the largest.
+        """
         return self._ask("dp_pmw_answer", locals())

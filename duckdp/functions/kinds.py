@@ -125,6 +125,9 @@ _FUNCTIONS = Kind(word="a list of texts", sql="f", about="functions of the summa
 FunctionTexts = Annotated[Sequence[str], _FUNCTIONS]
 Keys = Annotated[str | Sequence[str], Kind(word="a text, as GROUP BY takes it", about="groups, as GROUP BY takes them")]
 Predicate = Annotated[str, Kind(word="the text of a predicate", about="which rows, as WHERE takes it")]
+LinearQuestion = Annotated[
+    str, Kind(word="the text of a predicate or a number", about="which rows, or a number of each")
+]
 _PREDICATES = Kind(word="a list of texts", about="predicates of rows, as WHERE takes them", listed=True)
 Predicates = Annotated[Sequence[str], _PREDICATES]
 _QUANTITY = "a column with bounds, or an expression of such columns"

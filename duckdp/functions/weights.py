@@ -1,4 +1,4 @@
-"""A stream of counts, answered from public weights that are mended where they are wrong (PMW)."""
+"""A stream of counts and sums, answered from public weights that are mended where they are wrong (PMW)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duckdp.compiler.printing import quote
 from duckdp.compiler.weighted_stream import MECHANISM, WeightedStream, require_cells
 from duckdp.core.types import parse_epsilon
 from duckdp.errors import CatalogError, ParameterError
-from duckdp.functions.kinds import ColumnNames, Epsilon, Fresh, Predicate, Size, TableName
+from duckdp.functions.kinds import ColumnNames, Epsilon, Fresh, LinearQuestion, Size, TableName
 from duckdp.functions.planned import Planned, with_errors
 from duckdp.functions.spec import DpFunction, Explained, argument, dp_function, option
 from duckdp.result import Estimate, Result, ResultColumn
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 MOST_HITS = 200  # of one handle: with each question the weights are found from all that were measured
 SEVERAL = "a unit with rows in several cells counts in each: then more is measured, and the intervals hold all the same"
+ASKED = (
+    "which rows, as WHERE takes it; or a number of each, from 0 to 1 for all values of the handle's columns, NULL as "
+    "0: of a unit with several rows the largest counts"
+)
 MEASURED = "answers that are measured where the weights are wrong; with so many it ends"
 
 
@@ -35,7 +39,7 @@ MEASURED = "answers that are measured where the weights are wrong; with so many 
 )
 @dataclass(frozen=True, kw_only=True)
 class WeightsOpen(Explained):
-    """A handle for `dp_pmw_answer`: counts over some columns, until so many had to be measured."""
+    """A handle for `dp_pmw_answer`: counts and sums over some columns, until so many had to be measured."""
 
     table: TableName = argument()
     columns: ColumnNames = argument(about="columns with domains, of which questions may be")
@@ -68,6 +72,7 @@ class WeightsOpen(Explained):
             f"weights over {task.cells:,} cells, mended up to {self.hits} times where they are off by some {law.off:,}",
             f"95%: answers of the weights are within {law.unmeasured_error:,}, all of them; a measured one is within "
             f"{law.measured_error:,}",
+            f"a sum of numbers from 0 to 1 is rounded: within {task.sum_rounding:.4g} more",
             *([SEVERAL] if task.table.unit_key is not None and task.table.max_rows > 1 else []),
             f"cost: {task.loss}",
             desk.remaining_text(task.loss),
@@ -85,25 +90,26 @@ class WeightsOpen(Explained):
 @dp_function("dp_pmw_answer", forms=("table", "value"))
 @dataclass(frozen=True, kw_only=True)
 class WeightsAnswer(DpFunction):
-    """About how many units fulfil a predicate, of a handle's weights or measured; the handle paid for it."""
+    """About how many units fulfil a predicate, or the sum of a number from 0 to 1; the handle paid for it."""
 
     handle: Size = argument(about="of `dp_pmw_open`")
-    predicate: Predicate = argument()
+    predicate: LinearQuestion = argument(about=ASKED)
 
     def plan(self, desk: Desk) -> Planned:
-        """One row: the count, whether it was measured, and how many measured answers are left."""
+        """One row: the count or sum, whether it was measured, and how many measured answers are left."""
         charge = desk.own_charge(self.handle)
         if charge.mechanism != MECHANISM:
             raise CatalogError("C110", f"charge {charge.id} is no handle. dp_pmw_open gives one.")
         task = _stream(desk, json.loads(charge.parameters), charge.loss.epsilon_nano)
-        predicate = task.read(self.predicate)
+        asked = task.read(self.predicate)
+        question, rounding = task.question(asked, self.predicate), task.rounding(asked)
         shape = [("value", "DOUBLE"), ("measured", "BOOLEAN"), ("hits_left", "BIGINT")]
 
         def run(_: str) -> Result:
-            questions = [task.first(), task.question(predicate, self.predicate)]
-            found = json.loads(desk.ask_on(charge, task, questions, table=task.table)[-1])
+            found = json.loads(desk.ask_on(charge, task, [task.first(), question], table=task.table)[-1])
+            estimate = _estimate(task, found, rounding)
             columns = [
-                ResultColumn(name="value", type="DOUBLE", values=[found["value"]], estimates=[_estimate(task, found)]),
+                ResultColumn(name="value", type="DOUBLE", values=[found["value"]], estimates=[estimate]),
                 ResultColumn(name="measured", type="BOOLEAN", values=[found["measured"]]),
                 ResultColumn(name="hits_left", type="BIGINT", values=[found["left"]]),
             ]
@@ -130,8 +136,9 @@ def _stream(desk: Desk, given: Mapping[str, Any], epsilon_nano: int) -> Weighted
     )
 
 
-def _estimate(task: WeightedStream, found: Mapping[str, Any]) -> Estimate:
+def _estimate(task: WeightedStream, found: Mapping[str, Any], rounding: float) -> Estimate:
+    """Of an answer and how far rounding may have moved what is asked; that is no noise, and widens both ends."""
     law, value = task.weights, found["value"]
-    width = law.measured_error if found["measured"] else law.unmeasured_error
-    error = math.sqrt(law.vector.value_noise.variance()) if found["measured"] else None
+    width = rounding + (law.measured_error if found["measured"] else law.unmeasured_error)
+    error = math.sqrt(law.vector.value_noise.variance() + rounding**2) if found["measured"] else None
     return Estimate(value=value, standard_error=error, low=max(0, value - width), high=max(0, value + width))

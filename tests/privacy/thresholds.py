@@ -16,7 +16,12 @@ from duckdp.core.task import Stages, Work
 from duckdp.core.types import NANO, Neighbours
 
 #: What a stream is asked in suites that go through all tasks.
-OF_CELLS = ("sex = 'F'", "town = 'Bern'", "sex = 'M' AND town <> 'Bern'")
+OF_CELLS = (
+    "sex = 'F'",
+    "town = 'Bern'",
+    "CASE WHEN town = 'Bern' THEN 0.7 WHEN sex = 'F' THEN 0.25 END",
+    "sex = 'M' AND town <> 'Bern'",
+)
 QUESTIONS = ("age > 40", "sex = 'F' AND cost < 1000", "smoker OR level IS NULL", "age <= 40")
 
 
