@@ -1,6 +1,7 @@
-"""Weights over the cells of some columns that fit a workload of counts (MWEM), as a task: a stage for each round.
+"""Weights over the cells of some columns that fit a workload of counts and sums (MWEM), a stage for each round.
 
-What is counted, and why a unit changes each count by at most 1: ``unit_counts.py``. A cell is a value of each column.
+What is counted or added up, and why a unit changes each by at most 1: ``unit_counts.py``. A cell is a value of each
+column.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from duckdp.catalog.table import Scalar, Table, dump_table
+from duckdp.catalog.table import Kind, Scalar, Table, dump_table
 from duckdp.compiler.expression import Expr, show
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.query import Key
 from duckdp.compiler.scope import read_predicate
-from duckdp.compiler.unit_counts import count_units
-from duckdp.compiler.weighted_stream import members_of
+from duckdp.compiler.unit_counts import count_units, in_units, sum_rounding
+from duckdp.compiler.weighted_stream import asked_of
 from duckdp.core.errorbars import half_width
 from duckdp.core.reads import one_row
 from duckdp.core.task import Stages, Work
 from duckdp.core.types import Loss, Neighbours
-from duckdp.mechanisms.multiplicative_weights import Cells, Weights, mended
+from duckdp.mechanisms.multiplicative_weights import Asked, Weights, mended, share_of
 from duckdp.mechanisms.mwem import WorstQuestions
 
 
@@ -35,7 +36,7 @@ class WorkloadTask:
     Attributes:
         table: protected.
         keys: plain columns with domains; their product is the cells.
-        questions: predicates of these columns alone.
+        questions: predicates of these columns alone, or numbers of them from 0 to 1.
         rounds: how many questions are measured, at most as many as there are.
         epsilon_nano: the charge, in 1e-9.
         neighbours: relation of the data set.
@@ -81,16 +82,22 @@ class WorkloadTask:
         return prod(len(key.domain or ()) for key in self.keys)
 
     @cached_property
-    def members(self) -> tuple[Cells, ...]:
-        """Which cells fulfil each question; from declarations alone."""
-        return tuple(members_of(self.keys, question) for question in self.questions)
+    def members(self) -> tuple[Asked, ...]:
+        """Which cells fulfil each question, or how much each counts; from declarations alone.
+
+        Raises:
+            ParameterError: P107, a number that is not from 0 to 1 in all cells.
+        """
+        return tuple(asked_of(self.keys, question, show(question)) for question in self.questions)
 
     def describe(self) -> list[str]:
         """Lines of ``explain``; from public figures."""
         measured, short = half_width(self.worst.noise), self.worst.short(len(self.questions))
+        sums = any(question.kind is Kind.NUMBER for question in self.questions)
+        more = f"; a sum is rounded: within {sum_rounding(self.table.row_cap):.4g} more" if sums else ""
         return [
             f"weights over {self.cells:,} cells, mended to {self.rounds} of {len(self.questions):,} questions in turn",
-            f"95%: each is short of the worst one by at most {short:,} units, and measured within {measured:,}",
+            f"95%: each is short of the worst one by at most {short:,} units, and measured within {measured:,}{more}",
         ]
 
     def work(self, salt: int) -> Work:  # noqa: ARG002 - nothing is chosen by a hash
@@ -106,8 +113,9 @@ class WorkloadTask:
         def measured(stages: Stages, total: int, known: list[tuple[int, int]]) -> str:
             weights = self.weights(total, known)
             left = [i for i in range(len(self.questions)) if i not in {place for place, _ in known}]
-            guesses = [round(total * float(weights[self.members[i]].sum())) for i in left]
-            exact = [int(units or 0) for units in one_row(stages.read(query), len(self.questions))]
+            guesses = [round(total * share_of(weights, self.members[i])) for i in left]
+            found = one_row(stages.read(query), len(self.questions))
+            exact = [in_units(question, units) for question, units in zip(self.questions, found, strict=True)]
             place, noisy = self.worst.measure([exact[i] for i in left], guesses)
             return json.dumps([left[place], noisy])
 

@@ -80,9 +80,13 @@ def read_predicates(texts: Sequence[str], table: Table) -> tuple[Expr, ...]:
 
 
 def read_questions(
-    texts: Sequence[str], table: Table, keys: Sequence[Key], most: int = MOST_CANDIDATES
+    texts: Sequence[str],
+    table: Table,
+    keys: Sequence[Key],
+    most: int = MOST_CANDIDATES,
+    read: Callable[[str, Table, Sequence[Key]], Expr] = read_of_cells,
 ) -> tuple[Expr, ...]:
-    """Questions given as texts: predicates of the cells' columns, in their order.
+    """Questions given as texts: predicates of the cells' columns, or what ``read`` takes, in their order.
 
     Raises:
         ParameterError: P107, none, more than ``most``, too long, of another column, or one of them stands twice.
@@ -93,7 +97,7 @@ def read_questions(
     if sum(len(text.encode("utf-8", "surrogatepass")) for text in texts) > MAX_STATEMENT:
         rule = f"have more than the {MAX_STATEMENT:,} bytes of one statement. Ask for fewer at once."
         raise ParameterError("P107", "questions", len(texts), rule)
-    questions = tuple(read_of_cells(text, table, keys) for text in texts)
+    questions = tuple(read(text, table, keys) for text in texts)
     if len(set(questions)) != len(questions):
         raise ParameterError("P107", "questions", len(questions), "must differ: one of them stands twice.")
     return questions

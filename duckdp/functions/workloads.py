@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from duckdp.catalog.table import describe_unit
+from duckdp.catalog.table import Kind, describe_unit
 from duckdp.compiler.evaluate import key_type
 from duckdp.compiler.grouping import read_keys
 from duckdp.compiler.printing import quote
-from duckdp.compiler.weighted_stream import require_cells
+from duckdp.compiler.weighted_stream import asked_of, read_linear_of_cells, require_cells
 from duckdp.compiler.workload import WorkloadTask
 from duckdp.core.types import parse_epsilon
 from duckdp.errors import ParameterError
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 50  # of one workload: each reads all of its counts
 USUAL_ROUNDS = 10  # where nobody says how many
-MOST_LOOKED_AT = 20_000_000  # cells of all questions together, held at once: 20 MB
+MOST_LOOKED_AT = 20_000_000  # bytes of all questions' cells together, held at once
+NUMBER_BYTES = 8  # of a cell of a question that is a number; of a predicate's, 1
+ASKED = "counts that matter: predicates of these columns; or numbers from 0 to 1, NULL as 0, whose sums do"
 TOLD = "count: by weights that fit what was measured; nothing says how well they answer what was not"
 
 
@@ -35,7 +37,7 @@ class Workload(Explained):
 
     table: TableName = argument()
     columns: ColumnNames = argument(about="columns with domains, whose values together are the cells")
-    questions: Predicates = argument(about="counts that matter: predicates of these columns")
+    questions: Predicates = argument(about=ASKED)
     epsilon: Epsilon | None = option(None)
     rounds: Size | None = option(None, about="how many questions are measured, at most 50; left out, 10")
     fresh: Fresh = option(False, explained=False)
@@ -71,7 +73,7 @@ class Workload(Explained):
             raise ParameterError("P107", "columns", names, "must not be empty.")
         keys = read_keys(", ".join(map(quote, names)), table)
         require_cells(keys, names)
-        questions = read_questions(self.questions, table, keys)
+        questions = read_questions(self.questions, table, keys, read=read_linear_of_cells)
         rounds = min(USUAL_ROUNDS, len(questions)) if self.rounds is None else self.rounds
         if rounds > min(MOST_ROUNDS, len(questions)):
             rule = f"must be at most {min(MOST_ROUNDS, len(questions))}: {MOST_ROUNDS}, and the questions there are."
@@ -84,8 +86,13 @@ class Workload(Explained):
             epsilon_nano=parse_epsilon(self.epsilon),
             neighbours=desk.neighbours,
         )
-        if task.cells * len(questions) > MOST_LOOKED_AT:
-            rule = f"times {task.cells:,} cells is over {MOST_LOOKED_AT:,}. Ask for fewer, or of fewer columns."
+        numbers = sum(question.kind is Kind.NUMBER for question in questions)
+        if task.cells * (len(questions) + (NUMBER_BYTES - 1) * numbers) > MOST_LOOKED_AT:
+            eight = f", a number counted as {NUMBER_BYTES}," if numbers else ""
+            rule = f"times {task.cells:,} cells{eight} is over {MOST_LOOKED_AT:,}. Ask for fewer, or of fewer columns."
             raise ParameterError("P107", "questions", len(questions), rule)
+        for question, text in zip(questions, self.questions, strict=True):
+            if question.kind is Kind.NUMBER:
+                asked_of(keys, question, text)  # refuses what is not from 0 to 1, before anything is charged
         _ = task.worst
         return task

@@ -7,7 +7,8 @@ all that was measured (``multiplicative_weights.mended``).
 
 Privacy:      epsilon = e0 + T (e + e), pure: e0 of N, discrete Laplace noise of scale 1 / e0; in each round e of the
               choice and e of v, of scale 1 / e. As zCDP e0^2 / 2 + T (e^2 / 8 + e^2 / 2): a choice has bounded range.
-Assumes:      between neighbours every count changes by at most 1, up or down. Cells and questions are public.
+Assumes:      between neighbours every q changes by at most 1, up or down. Cells and questions are public. A question
+              may be a number f of cells from 0 to 1: q is its sum over units, rounded to whole ones, a = N w(f).
 Proof sketch: w follows from N and the rounds before, which are released, so a does, and which questions are left. For
               public a the score |q - a| moves by at most as much as q does: by 1, up or down, so the choice is the
               exponential mechanism of linf 1 for scores that move both ways. Then v is one count with noise. Rounds
