@@ -13,6 +13,7 @@ import pytest
 
 import duckdp
 from duckdp.core.task import Stages
+from duckdp.errors import DuckDPError
 from duckdp.mechanisms.mwem import WorstQuestions
 from tests.privacy.draws import KEYED, connect
 from tests.privacy.workloads import workload
@@ -61,6 +62,32 @@ def test_its_table_answers_the_workload(curator: duckdp.Curator, rows: pa.Table)
     listed = str(QUESTIONS).replace('"', "$$")
     again = con.execute(f"FROM dp_mwem('t', {COLUMNS}, {listed}, epsilon := 4, rounds := 6)").fetchall()
     assert again == made.rows()
+    assert len(ana.ledger().rows()) == 1
+
+
+def test_its_table_answers_sums(curator: duckdp.Curator, rows: pa.Table) -> None:
+    ana = curator.session("ana")
+    asked = [
+        "CASE WHEN town = 'a' THEN 0.5 WHEN smoker THEN 0.25 END",
+        "smoker",
+        "CAST(smoker AS INT) * 0.1",
+        "CASE town WHEN 'b' THEN 1 WHEN 'c' THEN 0.5 ELSE 0 END",
+    ]
+    made = ana.mwem("t", COLUMNS, asked, epsilon=4)
+    table = pa.table({name: made[name] for name in made.names})
+    with duckdb.connect() as plain:
+        plain.register("made", table)
+        plain.register("rows", rows)
+        for question in asked:
+            value = f"coalesce(CAST({question} AS DOUBLE), 0)"
+            ((found,),) = plain.execute(f"SELECT sum(count * {value}) FROM made").fetchall()
+            ((true,),) = plain.execute(f"SELECT sum({value}) FROM rows").fetchall()
+            assert abs(found - true) < 120, question
+    assert "a sum is rounded: within 0.5 more" in str(ana.explain_mwem("t", COLUMNS, asked, epsilon=1))
+    assert "rounded" not in str(ana.explain_mwem("t", COLUMNS, QUESTIONS, epsilon=1))
+    for wrong in ("CASE WHEN smoker THEN 2 ELSE 1 END", "CAST(smoker AS INT) - 1"):
+        with pytest.raises(DuckDPError, match="P107"):
+            ana.mwem("t", COLUMNS, [*asked, wrong], epsilon=4)
     assert len(ana.ledger().rows()) == 1
 
 

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -257,7 +258,15 @@ def _way_between(low: float, high: float) -> str:
     if not math.isfinite(high - low):
         return "is beyond all numbers for some values of its columns. Clamp it: least(greatest(x, 0), 1)."
     said = f"is from {low:.10g} to {high:.10g} over the columns' values, and must be from 0 to 1 to be added up."
-    return f"{said} Divide by {high!r}." if low >= 0 else f"{said} Subtract {low!r}, and divide by {high - low!r}."
+    if low >= 0:
+        return f"{said} Divide by {_short(high, ROUND_CEILING)!r}."
+    least = _short(low, ROUND_FLOOR)
+    return f"{said} Subtract {least!r}, and divide by {_short(high - least, ROUND_CEILING)!r}."
+
+
+def _short(value: float, rounding: str) -> float:
+    """A number of few digits that is not below it, or not above."""
+    return float(Context(prec=9, rounding=rounding).create_decimal(value))
 
 
 def members_of(keys: Sequence[Key], predicate: Expr) -> Cells:

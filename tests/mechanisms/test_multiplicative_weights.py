@@ -16,8 +16,8 @@ from scipy import stats
 
 from duckdp.core.types import NANO
 from duckdp.errors import ParameterError
-from duckdp.mechanisms import sparse_vector
-from duckdp.mechanisms.multiplicative_weights import MultiplicativeWeights, mended
+from duckdp.mechanisms import multiplicative_weights, sparse_vector
+from duckdp.mechanisms.multiplicative_weights import MultiplicativeWeights, mended, share_of
 from tests.mechanisms.test_sparse_vector import Law, law_of
 from tests.privacy.statistics import fits
 
@@ -187,6 +187,43 @@ def test_weights_meet_what_was_measured() -> None:
     last = mended(24, 10_000, measured)
     assert 10_000 * last[sets[-1]].sum() == pytest.approx(measured[-1][1], rel=1e-6)
     assert (mended(24, 10_000, measured) == last).all()
+
+
+def test_weights_meet_what_was_measured_of_numbers() -> None:
+    """Of numbers of cells as of sets; numbers that are 0 and 1 are the set."""
+    rng = np.random.default_rng(5)
+    true = rng.dirichlet(np.ones(24) * 0.5)
+    asked = [rng.random(24) ** 2 for _ in range(3)] + [rng.integers(0, 3, 24) / 2 for _ in range(3)]
+    measured = [(values, 10_000 * float(true @ values)) for values in asked]
+    distances = []
+    for used in range(len(asked) + 1):
+        weights = mended(24, 10_000, measured[:used])
+        assert weights.min() > 0
+        assert weights.sum() == pytest.approx(1)
+        distances.append(float((true * np.log(true / weights)).sum()))
+    assert distances == sorted(distances, reverse=True)
+    last = mended(24, 10_000, measured)
+    assert 10_000 * share_of(last, asked[-1]) == pytest.approx(measured[-1][1], rel=1e-6)
+    sets = [(rng.random(24) < 0.4, 10_000 * rng.random()) for _ in range(4)]
+    numbers = [(members.astype(float), value) for members, value in sets]
+    assert mended(24, 10_000, numbers) == pytest.approx(mended(24, 10_000, sets), rel=1e-6)
+
+
+def test_weights_of_numbers_stay_numbers_whatever_was_measured() -> None:
+    rng = np.random.default_rng(6)
+    asked = [rng.random(50), np.full(50, 0.5), np.arange(50) / 49, np.linspace(0.4, 0.4 + 1e-9, 50), np.eye(50)[0] / 3]
+    for value in (-1e9, 0.0, 1e-9, 3.0, 1e9, 1e300):
+        for total in (1, 10, 10**9):
+            weights = mended(50, total, [(values, value) for values in (*asked, *asked[::-1])])
+            assert np.isfinite(weights).all()
+            assert weights.min() > 0
+            assert weights.sum() == pytest.approx(1)
+    assert mended(50, 10, [(np.full(50, 0.5), 9.0)]) == pytest.approx(np.full(50, 1 / 50))
+    for share in (1e-12, 1e-6, 0.2, 0.999999):
+        levels, mass = np.array([0, 1e-6, 0.3, 1]), np.array([1e-150, 0.4, 1e-9, 0.6])
+        factors = multiplicative_weights._factors(mass, levels, share)
+        assert float((mass * factors).sum()) == pytest.approx(1)
+        assert float(mass * factors @ levels) == pytest.approx(share, rel=1e-6)
 
 
 def test_weights_take_nothing_for_impossible() -> None:

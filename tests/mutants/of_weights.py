@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 _WEIGHTS, _STREAM = "duckdp/mechanisms/multiplicative_weights.py", "duckdp/compiler/weighted_stream.py"
 _T, _T_PMW = ("tests/mechanisms/test_multiplicative_weights.py",), ("tests/test_pmw.py",)
+_UNITS, _T_SUMS = "duckdp/compiler/unit_counts.py", ("tests/test_pmw_sums.py",)
 _T_IDENTITIES = ("tests/privacy/test_identities.py",)
 
 # fmt: off
@@ -30,4 +31,13 @@ WEIGHTS: tuple[Mutant, ...] = (
     Mutant("weighted stream: hits are not of its identity", _STREAM, "terms = [self.threshold, self.hits, self.epsilon_nano", "terms = [self.threshold, self.epsilon_nano", _T_IDENTITIES),
     Mutant("weighted stream: columns are not of its identity", _STREAM, '["weighted stream", dump_table(self.table), keys, *terms]', '["weighted stream", dump_table(self.table), *terms]', _T_IDENTITIES),
     Mutant("weighted stream: a predicate of other columns", _STREAM, "    if other:\n", "    if False:\n", _T_PMW),
+    Mutant("sums: values are not cut", _UNITS, "system.main.least(system.main.greatest({print_placed(value)}, 0e0), {number(GRID)})", "{print_placed(value)}", _T_SUMS),
+    Mutant("sums: values below 0 count", _UNITS, "system.main.greatest({print_placed(value)}, 0e0)", "{print_placed(value)}", _T_SUMS),
+    Mutant("sums: what is compared has parts of units", _UNITS, "(2 * int(exact or 0) + GRID) // (2 * GRID)", "(2 * int(exact or 0) + GRID) / (2 * GRID)", _T_SUMS),
+    Mutant("sums: half units for whole ones", _UNITS, "(2 * int(exact or 0) + GRID) // (2 * GRID)", "(2 * int(exact or 0) + GRID) // GRID", _T_SUMS),
+    Mutant("sums: a number above 1 is taken", _STREAM, "if not (low >= 0 and high <= 1):", "if not low >= 0:", _T_SUMS),
+    Mutant("sums: a number below 0 is taken", _STREAM, "if not (low >= 0 and high <= 1):", "if not high <= 1:", _T_SUMS),
+    Mutant("sums: the interval forgets the rounding", "duckdp/functions/weights.py", "width = rounding + (", "width = (", _T_SUMS),
+    Mutant("sums: a sum is known as a count", _STREAM, 'else "sum"', 'else "count"', _T_SUMS),
+    Mutant("sums: the weights are moved the other way", _WEIGHTS, "weights * _factors(mass, (levels - levels[0]) / width, inner)[places]", "weights / _factors(mass, (levels - levels[0]) / width, inner)[places]", _T),
 )

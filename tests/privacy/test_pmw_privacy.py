@@ -21,6 +21,7 @@ ROWS = [(i, "a") for i in range(4)]
 ONE_MORE = [(99, "b")] * 60
 THRESHOLD = 1  # reached by noise alone, so that most answers are measured
 QUESTIONS = ("x = 'b'", "x <> 'a'")  # the same cells, so that what the first one mends shows in the second
+SUMS = ("CASE WHEN x = 'b' THEN 0.9 END", "CASE WHEN x = 'a' THEN 0 ELSE 1 END")  # the same, added up
 SCALES = (1, 1000)  # answers in one number, of which intervals tell much of both
 
 
@@ -47,26 +48,30 @@ def _break(twin: str | None) -> None:
         )
 
 
-def _stream(con: Any) -> float:
+def _stream(con: Any, questions: tuple[str, ...] = QUESTIONS) -> float:
     opened = (
         f"SELECT handle FROM dp_pmw_open('t', ['x'], epsilon := {EPSILON}, hits := 2, "
         f"threshold := {THRESHOLD}, fresh := true)"
     )
     (handle,) = con.execute(opened).fetchall()[0]
-    asked = [con.execute(f"SELECT dp_pmw_answer({handle}, $${q}$$)").fetchall()[0][0] for q in QUESTIONS]
+    asked = [con.execute(f"SELECT dp_pmw_answer({handle}, $${q}$$)").fetchall()[0][0] for q in questions]
     return float(sum(scale * round(float(value)) for scale, value in zip(SCALES, asked, strict=True)))
 
 
-def _measure(runs: int, twin: str | None = None) -> float:
+def _measure(runs: int, twin: str | None = None, questions: tuple[str, ...] = QUESTIONS) -> float:
     one, two = (pa.table({"id": [i for i, _ in r], "x": [x for _, x in r]}) for r in (ROWS, ROWS + ONE_MORE))
     declared = {"max_rows": 1, "row_cap": 200, "domains": {"x": ["a", "b"]}}
-    return lower_bound(twin or "as shipped", (one, two), _stream, runs, partial(_break, twin), **declared)
+    return lower_bound(
+        twin or "as shipped", (one, two), partial(_stream, questions=questions), runs, partial(_break, twin), **declared
+    )
 
 
-def test_the_empirical_epsilon_is_below_the_claim() -> None:
-    assert _measure(RUNS) <= EPSILON
+@pytest.mark.parametrize("questions", [QUESTIONS, SUMS], ids=["counts", "sums"])
+def test_the_empirical_epsilon_is_below_the_claim(questions: tuple[str, ...]) -> None:
+    assert _measure(RUNS, questions=questions) <= EPSILON
 
 
+@pytest.mark.parametrize("questions", [QUESTIONS, SUMS], ids=["counts", "sums"])
 @pytest.mark.parametrize("twin", ["a thirtieth of the noise", "rows for units", "what fits is exact"])
-def test_a_broken_twin_is_caught(twin: str) -> None:
-    assert _measure(TWIN_RUNS, twin) > EPSILON
+def test_a_broken_twin_is_caught(twin: str, questions: tuple[str, ...]) -> None:
+    assert _measure(TWIN_RUNS, twin, questions) > EPSILON
