@@ -21,7 +21,7 @@ CHOICES: tuple[Mutant, ...] = (
     Mutant("top k: scores that move both ways, exponential", _TOP, "linf=1, monotone=self.monotone, seen=seen)", "linf=1, monotone=True, seen=seen)", _T_TOP),
     Mutant("permute and flip: monotone by default", _PERMUTE, "(linf if monotone else 2 * linf)", "linf", (*_T_TOP, "tests/synthetic/wide/test_wide_release.py")),
     Mutant("exponential: monotone by default", _EXPONENTIAL, "(linf if monotone else 2 * linf)", "linf", (*_T_TOP, "tests/synthetic/wide/test_wide_tree_private.py")),
-    Mutant("choice: replaced units move one way", _CHOICE, "monotone=self.neighbours is Neighbours.ADD_REMOVE", "monotone=True", _T),
+    Mutant("choice: replaced units move one way", _CHOICE, '"monotone": self.neighbours is Neighbours.ADD_REMOVE', '"monotone": True', _T),
     Mutant("choice of values: rows count", _CHOICE, 'f"(SELECT DISTINCT {UNIT}', 'f"(SELECT {UNIT}', _T),
     Mutant("choice of predicates: rows count", "duckdp/compiler/unit_counts.py", 'f"system.main.max({h})"', 'f"system.main.sum({h})"', _T),
     Mutant("choice: only what is there can be chosen", _CHOICE, "[counts.get(codes, 0) for codes in product(*map(key_codes, self.keys))]", "list(counts.values())", ("tests/privacy/test_draws.py", *_T)),
