@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import socket
 import ssl
@@ -16,7 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from duckdp.client.answers import make_result
 from duckdp.client.cursor import Cursor
 from duckdp.client.problems import Error, InterfaceError, OperationalError, problem_of
-from duckdp.client.types import name_of
+from duckdp.client.types import name_of, oid_of_value
 from duckdp.errors import ParameterError
 from duckdp.process.aside import aside
 from duckdp.process.forks import Home
@@ -26,6 +27,7 @@ PORT = 5433  # of a server, unless its address says otherwise
 SCHEMES = ("postgres", "postgresql", "duckdp")
 MODES = ("disable", "require", "verify-full")
 PATIENCE = 60.0  # seconds until a server that is called has answered
+_UNNAMED, _DESCRIBE, _PORTAL, _SYNC = b"\0", b"D", b"P", b"S"  # of PostgreSQL's protocol
 _CANCEL = 80877102  # what PostgreSQL's protocol calls a request to cancel
 
 
@@ -122,6 +124,8 @@ class Connection:
             return make_result([column["name"] for column in done.columns], types, done.rows, told), len(done.rows)
 
     def _told(self, error: Exception) -> Error:
+        if isinstance(error, Error):
+            return error
         fields = error.args[0] if error.args else None
         if isinstance(fields, dict):
             if fields.get("S") == "FATAL":
@@ -134,15 +138,63 @@ class Connection:
                 "stored answers are free.",
                 sqlstate="08006",
             )
-        return InterfaceError(str(error) or type(error).__name__)
+        self.close()  # what of an answer was not read would be taken for that of the next statement
+        return InterfaceError(
+            f"the answer cannot be read ({type(error).__name__}), and the connection was ended. Charges stay; connect "
+            "anew: stored answers are free."
+        )
 
 
 def _execute(made: Any, sql: str, parameters: tuple[object, ...]) -> Any:
-    """What the driver gives for a statement whose parameters are ``?``."""
+    """What the driver gives for a statement whose parameters are ``?``.
+
+    All of it is sent at once, and described with its parameters: before they are known its columns may be others.
+
+    Raises:
+        Error: of a parameter that cannot cross; nothing was sent.
+    """
     if not parameters:
         return made.execute_simple(sql)
     text, values = driver().convert_paramstyle("qmark", sql, parameters)
-    return made.execute_unnamed(text, vals=values)
+    types = [oid_of_value(value) for value in values]
+    crossing = _written(made, values)
+    done = _Context(text)
+    made.send_PARSE(_UNNAMED, text, types)
+    made.send_BIND(_UNNAMED, crossing)
+    made._send_message(_DESCRIBE, _PORTAL + _UNNAMED)
+    made.send_EXECUTE()
+    made._send_message(_SYNC, b"")
+    made._sock.flush()
+    made.handle_messages(done)
+    return done
+
+
+class _Context:
+    """What the driver fills in while it hears a statement's messages."""
+
+    def __init__(self, statement: str) -> None:
+        self.statement = statement
+        self.rows: list[Any] | None = None
+        self.columns: list[dict[str, Any]] | None = None
+        self.input_funcs: list[Any] = []
+        self.row_count, self.stream, self.error = -1, None, None
+
+
+def _written(made: Any, values: Sequence[object]) -> Any:
+    """Parameters as the driver writes them.
+
+    Raises:
+        InterfaceError: one of them cannot be written.
+    """
+    converters = importlib.import_module("pg8000.converters")
+    try:
+        found = converters.make_params(made.py_types, values)
+        for one in found:
+            if one is not None:
+                one.encode("utf-8")
+    except Exception as error:  # noqa: BLE001 - a caller's object may raise anything
+        raise InterfaceError(f"a parameter cannot be sent: {type(error).__name__}.") from None
+    return found
 
 
 def driver() -> Any:

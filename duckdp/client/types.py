@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
+from decimal import Decimal
 
 # PostgreSQL's number of a type: DuckDB's name.
 _NAMES = {
@@ -29,6 +31,39 @@ _NAMES = {
 def name_of(oid: int) -> str:
     """DuckDB's name of a type that crossed the wire; lists and what is not known are named by what they hold."""
     return _NAMES.get(oid, "LIST")
+
+
+_UNKNOWN, _NUMERIC = 0, 1700
+#: PostgreSQL's number of a Python type, and of lists of it; the most special first. A text may be anything.
+_OF_PYTHON: tuple[tuple[type, int, int], ...] = (
+    (bool, 16, 1000),
+    (int, 20, 1016),
+    (float, 701, 1022),
+    (Decimal, _NUMERIC, 1231),
+    (dt.datetime, 1114, 1115),
+    (dt.date, 1082, 1182),
+    (dt.time, 1083, 1183),
+    (dt.timedelta, 1186, 1187),
+    (uuid.UUID, 2950, 2951),
+    (bytes, 17, 1001),
+    (bytearray, 17, 1001),
+)
+_ZONED = 1184
+
+
+def oid_of_value(value: object) -> int:
+    """PostgreSQL's number of a parameter's type; 0 where the statement is to say it.
+
+    >>> oid_of_value(True), oid_of_value(3), oid_of_value(2**70), oid_of_value([1.5]), oid_of_value("x")
+    (16, 20, 1700, 1022, 0)
+    """
+    if isinstance(value, list):
+        kinds = {oid_of_value(item) for item in value if item is not None}
+        return next((array for _, oid, array in _OF_PYTHON if kinds == {oid}), _UNKNOWN)
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return _ZONED
+    found = next((oid for kind, oid, _ in _OF_PYTHON if isinstance(value, kind)), _UNKNOWN)
+    return _NUMERIC if isinstance(value, int) and not -(2**63) <= value < 2**63 else found
 
 
 class TypeGroup:

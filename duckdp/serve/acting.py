@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 
 import duckdb
 
-from duckdp.serve.running import Ask, Ran, Runner
+from duckdp.errors import DuckDPError
+from duckdp.serve.announced import Announced, fitted, require_fitting, samples
+from duckdp.serve.inferred import inferred
+from duckdp.serve.running import Ask, Columns, Ran, Runner
 from duckdp.serve.settings import ALL_SHOWN, Settings
 from duckdp.serve.sqlstates import Refused
 from duckdp.serve.statements import Statement, words
@@ -26,11 +29,13 @@ class Prepared:
         statement: None: an empty one.
         types: OIDs of its parameters, 0 unknown.
         told: those that the client is told, who said nothing of any; values in binary are of these.
+        announced: the columns that it was told, if it asked.
     """
 
     statement: Statement | None
     types: list[int]
     told: list[int] = field(default_factory=list)
+    announced: Announced | None = None
 
 
 @dataclass
@@ -42,6 +47,7 @@ class Portal:
     formats: list[int] = field(default_factory=list)
     ran: Ran | None = None
     sent: int = 0
+    announced: Announced | None = None
 
 
 class Acts(ABC):
@@ -111,6 +117,65 @@ class Acts(ABC):
                 raise _no_copy_from(statement)
         self._changes += words(statement.text, 1) not in _LOOKS
         return self._runner.run(statement.text, values)
+
+    def _run_as_announced(self, statement: Statement, portal: Portal) -> Ran:
+        """Run a statement for the columns that were announced of it; what does not fit is not charged.
+
+        Raises:
+            Refused: 0A000, the columns are others by now.
+        """
+        told = portal.announced or portal.prepared.announced
+        if told is None:
+            return self._run(statement, portal.values)
+        looked_at = statement.kind == "query" and told.columns is not None and self._state != "E"
+        if looked_at and not told.holds(self.settings.terms(), portal.values):
+            require_fitting(self._columns_of(statement, portal.values), told.columns)
+        return fitted(self._run(statement, portal.values), told.columns)
+
+    def _announce(self, statement: Statement | None, values: Sequence[object]) -> Announced:
+        """The columns of a statement whose parameters are known."""
+        return Announced(columns=self._columns_of(statement, values), terms=self._terms(), values=values)
+
+    def _announce_unknown(self, prepared: Prepared) -> Announced:
+        """The columns of a statement whose parameters are not known yet: they are taken for what they may be.
+
+        Raises:
+            Exception: what is said of the first of these, where it is described with none of them.
+        """
+        text = "" if prepared.statement is None else prepared.statement.text
+        types, first = list(prepared.told or prepared.types), None
+        if 0 in types and not prepared.told:
+            guess = inferred(text, len(types), lambda: self._runner.column_types(text))
+            types = [kind or other for kind, other in zip(types, guess, strict=True)]
+        for values in samples(types, private=self._runner.is_private(text)):
+            try:
+                columns = self._columns_of(prepared.statement, values)
+            except (duckdb.Error, DuckDPError, Refused) as error:
+                first = first or error.with_traceback(None)
+            else:
+                return Announced(columns=columns, terms=self._terms(), values=None)
+        assert first is not None
+        try:
+            raise first
+        finally:
+            del first  # an error that its own frame holds would hold the connection open
+
+    def _terms(self) -> dict[str, str]:
+        return dict(self.settings.terms())
+
+    def _columns_of(self, statement: Statement | None, values: Sequence[object]) -> Columns | None:
+        """The columns that a statement would give; None: none, or it is no question."""
+        if statement is None:
+            return None
+        if statement.kind == "query" or (statement.kind == "show" and statement.name in ("tables", "databases")):
+            self._runner.protected = self._protected()
+            return self._runner.describe(statement.text, values)
+        if statement.kind == "show":
+            names = ALL_SHOWN if statement.name == "all" else (statement.name,)
+            return [(name, type_of("VARCHAR")) for name in names]
+        if statement.kind == "fetch" and statement.name in self._cursors:
+            return self._cursors[statement.name].columns
+        return None
 
     def _savepoint(self, statement: Statement) -> Ran:
         """DuckDB has none. They are given where that makes no difference: nothing was changed that is to be undone.

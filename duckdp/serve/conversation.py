@@ -18,7 +18,7 @@ from duckdp.serve.copying import copy_rows
 from duckdp.serve.inferred import inferred
 from duckdp.serve.messages import Body, ProtocolError
 from duckdp.serve.running import Ask, Columns, Ran
-from duckdp.serve.settings import ALL_SHOWN, REPORTED
+from duckdp.serve.settings import REPORTED
 from duckdp.serve.sqlstates import Refused, fields
 from duckdp.serve.statements import (
     MOST_PARAMETERS,
@@ -29,7 +29,7 @@ from duckdp.serve.statements import (
     read_statement,
     split,
 )
-from duckdp.serve.values import TEXT, encoders, oid_of, read_parameter, type_of
+from duckdp.serve.values import TEXT, encoders, oid_of, read_parameter
 
 _REFUSED = "bad allocation"  # how DuckDB says that the system gave no memory; its own limit it words otherwise
 FLUSH = 1 << 16  # bytes that wait before they are sent
@@ -93,6 +93,8 @@ class Conversation(Acts):
             self._flush()
         except OSError:
             pass  # the client has gone
+        finally:
+            self._file.close()  # while it is open the socket is, whoever closes that: the client would wait
 
     def _next(self) -> tuple[bytes, Body] | None:
         head = self._file.read(5)
@@ -266,28 +268,19 @@ class Conversation(Acts):
             if what == b"S":
                 prepared = self._named(name)
                 self._say(say.parameter_description([oid or TEXT for oid in prepared.told or prepared.types]))
-                self._columns(prepared.statement, [None] * len(prepared.types), ())
+                prepared.announced = self._announce_unknown(prepared)
+                self._say_columns(prepared.announced.columns, ())
                 return
             if name in self._cursors:  # a cursor that was declared is a portal too
-                columns = self._cursors[name].columns
-                self._say(say.NO_DATA if columns is None else _described(columns, ()))
+                self._say_columns(self._cursors[name].columns, ())
                 return
             portal = self._portal(name)
-            self._columns(portal.prepared.statement, portal.values, portal.formats)
+            portal.announced = self._announce(portal.prepared.statement, portal.values)
+            self._say_columns(portal.announced.columns, portal.formats)
 
         self._guarded(describe, "")
 
-    def _columns(self, statement: Statement | None, values: Sequence[object], formats: Sequence[int]) -> None:
-        columns: Columns | None = None
-        if statement is not None and statement.kind == "query":
-            self._runner.protected = self._protected()
-            columns = self._runner.describe(statement.text, values)
-        elif statement is not None and statement.kind == "show" and statement.name == "all":
-            columns = [(name, type_of("VARCHAR")) for name in ALL_SHOWN]
-        elif statement is not None and statement.kind == "show":
-            columns = [(statement.name, type_of("VARCHAR"))]
-        elif statement is not None and statement.kind == "fetch":
-            columns = self._cursors[statement.name].columns if statement.name in self._cursors else None
+    def _say_columns(self, columns: Columns | None, formats: Sequence[int]) -> None:
         self._say(say.NO_DATA if columns is None else _described(columns, formats))
 
     def _execute(self, body: Body) -> None:
@@ -301,10 +294,10 @@ class Conversation(Acts):
                 self._say(say.EMPTY)
                 return
             if portal.ran is None:
-                portal.ran = self._run(statement, portal.values)
                 if statement.kind == "copy":
-                    self._copy(statement, portal.ran)
+                    self._copy(statement, self._run(statement, portal.values))
                     return
+                portal.ran = self._run_as_announced(statement, portal)
                 if most > 0:
                     portal.ran = kept(portal.ran)
             portal.sent += self._rows(portal.ran, portal.formats, max(0, most))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from duckdp.serve.catalog import is_catalog_question, rewritten
 from duckdp.serve.lists import items_of_text
 from duckdp.serve.making import take_apart
 from duckdp.serve.price_terms import none_set
+from duckdp.serve.readings import as_texts, readings
 from duckdp.serve.settings import Settings
 from duckdp.serve.sqlstates import Refused
 from duckdp.serve.statements import substitute, words
@@ -146,16 +148,17 @@ class Runner:
         made: str,
         execute: Callable[[str], T],
     ) -> T:
-        """Execute a question; where a parameter without a type was taken for a number and is none, as a text."""
+        """Execute a question, whose parameters may be read in several ways."""
+
+        def write(given: Sequence[object]) -> str:
+            return made if given is values else self._made(text, given)[0]
+
         try:
-            return execute(made)
+            return _read(text, values, write, execute)
         except duckdb.Error as error:
             if "P101: epsilon=None: " in str(error):
                 raise none_set(self._settings.terms()) from None
-            again, _ = self._made(text, as_texts(values))
-            if again == made or "Q203: " not in str(error):
-                raise
-        return execute(again)
+            raise
 
     def _asked(self, text: str, values: Sequence[object]) -> Ran | None:
         """A question of private rows, asked of the server at once; None: DuckDB has a part in it."""
@@ -165,14 +168,7 @@ class Runner:
         if not self._names_any(text) or _SCANNED.fullmatch(text.strip()):
             return None  # what only looks like a protected name, the server tells: it reads the statement anyway
         terms = {"intervals": "false", **terms}
-        question = _question(text, values)
-        try:
-            found = self._ask(question, terms)
-        except duckdb.Error as error:
-            again = _question(text, as_texts(values))
-            if again == question or "Q203: " not in str(error):
-                raise
-            found = self._ask(again, terms)
+        found = _read(text, values, lambda given: _question(text, given), lambda asked: self._ask(asked, terms))
         if found is None:
             return None
         columns, rows = found
@@ -188,7 +184,7 @@ class Runner:
             return kept[0] + question, []
         if explained and words(inner, 1) == ["analyze"] and self._names_any(inner):
             raise Refused("0A000", "EXPLAIN ANALYZE would run the question.", "Write EXPLAIN.")
-        if not self._is_private(inner):
+        if not self.is_private(inner):
             if is_catalog_question(text):
                 text = rewritten(text)
             return text, list(values)
@@ -237,13 +233,14 @@ class Runner:
         if words(text, 1) not in (["create"], ["insert"]) or not self._names_any(text):
             return None
         found = take_apart(text)
-        return found if found is not None and self._is_private(found[1]) else None
+        return found if found is not None and self.is_private(found[1]) else None
 
     def _names_any(self, text: str) -> bool:
         folded = text.lower()
         return any(name in folded for name in self.protected)
 
-    def _is_private(self, text: str) -> bool:
+    def is_private(self, text: str) -> bool:
+        """Whether a statement is a question over protected tables."""
         if not self._names_any(text):
             return False
         try:
@@ -264,9 +261,25 @@ def _type(name: str, kind: str, text: str) -> Type:
     return OIDS if name == "attrtypoids" and "typeinfo_tree" in text else type_of(kind)
 
 
-def as_texts(values: Sequence[object]) -> list[object]:
-    """Parameters of which those without a type are texts."""
-    return [str(v) if isinstance(v, Untyped) else v for v in values]
+def _read(
+    text: str, values: Sequence[object], write: Callable[[Sequence[object]], str], execute: Callable[[str], T]
+) -> T:
+    """Execute a question with its parameters read as the first thing that its types allow."""
+    refused: dict[str, duckdb.Error] = {}
+    for given in readings(_with_lists(text, values)):
+        written = write(given)
+        if written in refused:
+            continue
+        try:
+            return execute(written)
+        except duckdb.Error as error:
+            if "Q203: " not in str(error):
+                raise
+            refused[written] = error.with_traceback(None)
+    try:
+        raise list(refused.values())[:2][-1]  # where a number is none, what is said of it as a text says more
+    finally:
+        refused.clear()  # an error that its own frame holds would hold the connection open
 
 
 def _number(value: str) -> object:
@@ -295,9 +308,14 @@ def _question(text: str, values: Sequence[object]) -> str:
             return found[0]
         return f"{'IN' if sign == '=' else 'NOT IN'} ({items.strip()})"
 
+    given = [_literal(v) for v in _with_lists(text, values)]
+    return _ONE_OF.sub(written, substitute(text.strip(), given))
+
+
+def _with_lists(text: str, values: Sequence[object]) -> Sequence[object]:
+    """The parameters, of which those that are lists by the text are read as lists; the same where none is."""
     listed = {int(found[1]) for found in _LISTED.finditer(text)}
-    given = [_list_in(v) if n in listed else v for n, v in enumerate(values, 1)]
-    return _ONE_OF.sub(written, substitute(text.strip(), [_literal(v) for v in given]))
+    return [_list_in(v) if n in listed else v for n, v in enumerate(values, 1)] if listed else values
 
 
 def _list_in(value: object) -> object:
@@ -339,6 +357,8 @@ def _literal(value: object) -> str:
             return "TRUE" if value else "FALSE"
         case int() | Decimal():
             return f"({value})" if value < 0 else str(value)
+        case float() if not math.isfinite(value):
+            raise Refused("22003", f"{value} is no number to ask with.", "Leave out what is compared with it.")
         case float():
             return f"({value!r})" if value < 0 else repr(value)
         case Untyped() if _NUMBER.fullmatch(value):
@@ -349,8 +369,9 @@ def _literal(value: object) -> str:
         case dt.date():
             return f"DATE '{value.isoformat()}'"
         case dt.timedelta():
-            days, rest = divmod(value, dt.timedelta(days=1))
-            return f"INTERVAL {value.total_seconds()} SECOND" if rest else f"INTERVAL {days} DAY"
+            units = (("DAY", dt.timedelta(days=1)), ("SECOND", dt.timedelta(seconds=1)))
+            name, unit = next((u for u in units if not value % u[1]), ("MICROSECOND", dt.timedelta.resolution))
+            return f"INTERVAL {_literal(value // unit)} {name}"
         case list():
             return f"[{', '.join(map(_literal, value))}]"
     return sql_text(str(value))

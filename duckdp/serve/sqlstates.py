@@ -61,11 +61,12 @@ class Refused(Exception):
         state: SQLSTATE.
         message: for whoever asked.
         hint: what to do.
+        routine: of PostgreSQL's, by which drivers know what they may do about it.
     """
 
-    def __init__(self, state: str, message: str, hint: str = "") -> None:
+    def __init__(self, state: str, message: str, hint: str = "", routine: str = "") -> None:
         super().__init__(message)
-        self.state, self.message, self.hint = state, message, hint
+        self.state, self.message, self.hint, self.routine = state, message, hint, routine
 
 
 def fields(error: BaseException, text: str) -> dict[str, str]:
@@ -76,7 +77,9 @@ def fields(error: BaseException, text: str) -> dict[str, str]:
         text: the statement.
     """
     if isinstance(error, Refused):
-        found = {"C": error.state, "M": error.message} | ({"H": error.hint} if error.hint else {})
+        found = {"C": error.state, "M": error.message} | {
+            k: v for k, v in (("H", error.hint), ("R", error.routine)) if v
+        }
         if (place := _PLACED.match(error.message)) is not None:
             found["P"] = str(_position(text, int(place[1]), int(place[2])))
         return found

@@ -273,7 +273,21 @@ def read_parameter(oid: int, binary: bool, raw: bytes | None) -> object:
 OIDS = _list_of(Type(oid=26, size=4, text=_text, binary=_packed("!I"), array=1028, name="oid"))
 _ITEMS = {**{t.array: t.oid for t in _TYPES.values() if t.array}, 1015: 1043, 1014: 1042, 1003: 19, 1028: 26}
 _DAY = 86_400_000_000  # microseconds
+_SPAN = re.compile(r"(-?\d+) days (-?\d+) seconds (-?\d+) microseconds")  # as pg8000 sends a timedelta
 _ZONED_DATE = re.compile(r"(\d{4}-\d\d-\d\d) ?[+-]\d\d(?::?\d\d)?\Z")  # as JDBC sends a date
+
+
+def span_of(raw: str) -> dt.timedelta | None:
+    """The timedelta that pg8000 wrote as a text; None: another text.
+
+    >>> span_of("0 days 90 seconds 0 microseconds")
+    datetime.timedelta(seconds=90)
+    """
+    found = _SPAN.fullmatch(raw)
+    try:
+        return None if found is None else dt.timedelta(*map(int, found.groups()))
+    except (OverflowError, ValueError):
+        return None
 
 
 def _from_text(oid: int, raw: str) -> object:
@@ -294,6 +308,8 @@ def _from_text(oid: int, raw: str) -> object:
             return dt.datetime.fromisoformat(raw)
         case 1083:
             return dt.time.fromisoformat(raw)
+        case 1186:
+            return raw if (found := span_of(raw)) is None else found
         case 2950:
             return uuid.UUID(raw)
         case 17:

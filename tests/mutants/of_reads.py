@@ -35,6 +35,8 @@ READS: tuple[Mutant, ...] = (
     Mutant("known: keys alone that no declaration lists", "duckdp/compiler/known.py", "keyed = bool(query.keys) and all(k.domain is not None for k in query.keys)", "keyed = bool(query.keys)", ("tests/compiler/test_known.py::test_keys_alone_are_their_domains_whatever_the_rows",)),
     Mutant("parsed: figures in another order", "duckdp/vault/parsed.py", "[float(text) for text in places]", "[float(text) for text in places][::-1]", ("tests/test_parsed.py",)),
     Mutant("workers: a question at once is not timed", "duckdp/serve/workers.py", 'timed = method != "bind" and', 'timed = method not in ("bind", "query") and', ("tests/serve/test_doors.py::test_what_may_need_a_private_read_leaves_on_the_grid",)),
+    Mutant("announced: rows of other columns", "duckdp/serve/acting.py", "return fitted(self._run(statement, portal.values), told.columns)", "return self._run(statement, portal.values)", ("tests/serve/test_announced.py::test_rows_are_as_announced",)),
+    Mutant("announced: charged before it is compared", "duckdp/serve/acting.py", "        if looked_at and not", "        if False and not", ("tests/serve/test_announced.py::test_settings_between_change_no_row_that_was_announced",)),
     # ---- clamps
     Mutant("emit: sums not clamped above", _EMIT, "WHEN {value} >= {high} THEN {high} WHEN {value}", "WHEN {value}", ("tests/compiler/test_totality.py::test_what_a_row_adds_is_in_its_range_for_every_double",)),
     Mutant("emit: sums not clamped below", _EMIT, " WHEN {value} <= {low} THEN {low}", "", ("tests/compiler/test_totality.py::test_what_a_row_adds_is_in_its_range_for_every_double",)),
