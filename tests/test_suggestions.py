@@ -180,6 +180,89 @@ def test_people_go_before_what_more_tables_share(tmp_path: Path) -> None:
     assert '## "c": no user_id here, the key that a, b share' in text
 
 
+LINKED = """
+CREATE TABLE visits (
+    visit_id INTEGER PRIMARY KEY, patient_id INTEGER, ward_id INTEGER, cost DOUBLE, email VARCHAR, "homeAddress" VARCHAR
+);
+CREATE TABLE labs (lab_id INTEGER PRIMARY KEY, visit_id INTEGER, level DOUBLE, comment VARCHAR, kind VARCHAR);
+CREATE TABLE doses (lab_id INTEGER, amount DOUBLE);
+CREATE TABLE wards (ward_id INTEGER PRIMARY KEY, name VARCHAR);
+CREATE TABLE apart (z INTEGER);
+"""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_links_and_public_tables_are_proposed(form: str, tmp_path: Path) -> None:
+    """A key of a table that has the unit is a link, in a chain too; a table of codes is asked about; each works."""
+    path = str(tmp_path / "linked.duckdb")
+    with duckdb.connect(path) as con:
+        con.execute(LINKED)
+        con.execute("INSERT INTO visits SELECT i, i % 9, i % 3, i, 'm' || i, 'a' FROM range(60) t(i)")
+        con.execute("INSERT INTO labs SELECT i, i % 60, i % 5, 'c' || i, 'u' FROM range(90) t(i)")
+        con.execute("INSERT INTO doses SELECT i % 90, 1 FROM range(100) t(i)")
+        con.execute("INSERT INTO wards SELECT i, 'w' || i FROM range(3) t(i)")
+    text = run("suggest", path, "--form", form, "--ledger", tmp_path / "s.ledger").output
+    assert "visit_id -> visits.visit_id" in text
+    assert "lab_id -> labs.lab_id" in text
+    [wards] = [line for line in text.splitlines() if line.startswith('## "wards"')]
+    assert "is it no one's" in wards
+    assert 'curator.publish("wards") (duckdp publish)' in wards
+    [apart] = [line for line in text.splitlines() if line.startswith('## "apart"')]
+    assert "publish" not in apart
+    assert "link" not in apart
+    for secret in ("email", "homeAddress", "comment"):  # a list of values is never asked for
+        [line] = [x for x in text.splitlines() if names(x, secret)]
+        assert line.lstrip().startswith("# ")
+        assert "domain" not in line
+    told = tmp_path / "told"
+    told.write_text(fill(text))
+    done = run("protect", path, "--file", told, "--ledger", tmp_path / "p.ledger")
+    assert done.exit_code == 0, done.output
+    with duckdp.open(path, ledger=str(tmp_path / "p.ledger")) as curator:
+        units = {n: t.unit_key for n, t in curator.tables.items()}
+        assert units == dict.fromkeys(("visits", "labs", "doses"), "patient_id")
+        curator.publish("wards")
+        curator.budget(epsilon=100)
+        curator.grant("ana", epsilon=100)
+        labs, wards = (
+            "labs l JOIN visits v ON l.visit_id = v.visit_id",
+            "visits v JOIN wards w ON v.ward_id = w.ward_id",
+        )
+        for joined in (labs, wards):
+            assert curator.session("ana").sql(f"SELECT count(*) AS n FROM {joined}", epsilon=9).rows()
+
+
+def test_a_link_that_the_schema_does_not_prove_is_a_question(tmp_path: Path) -> None:
+    """Without a key that is unique, as in Parquet, the names alone say which table's rows a column names."""
+    text = suggestion(
+        tmp_path,
+        "CREATE TABLE visits (visit_id INT, patient_id INT, ward_id INT); CREATE TABLE labs (visit_id INT, z INT); "
+        "CREATE TABLE wards (ward_id INT, name VARCHAR); CREATE TABLE others (id INT, visit_id BIGINT)",
+    )
+    asked = {m[1]: m[0] for m in re.finditer(r'## "(\w+)".*', text)}
+    assert set(asked) == {"labs", "wards", "others"}
+    assert 'link="visit_id -> visits.visit_id" if each visit_id stands once in visits' in asked["labs"]
+    assert "no one's" not in asked["labs"]
+    assert "joins by ward_id are free" in asked["wards"]
+    assert "link=" not in asked["wards"]
+    assert "link=" not in asked["others"] and "no one's" not in asked["others"]  # another type, and a word for any key
+    assert '# unique=["visit_id"],  # if no visit_id stands twice' in text
+    assert "patient_id? Without this" in text  # of one table, and of people: before a key that tables share
+
+
+@pytest.mark.parametrize(
+    ("name", "free"),
+    [
+        *((name, True) for name in ("email", "e_mail", "lastName", "street_names", "user_id")),
+        *((name, False) for name in ("sex", "kind", "nation", "texture")),
+    ],
+)
+def test_free_texts_are_told_by_their_names(name: str, free: bool, tmp_path: Path) -> None:
+    text = suggestion(tmp_path, f"CREATE TABLE t (x INT, w INT, person_no INT, {name} VARCHAR, patient_key VARCHAR)")
+    [line] = [x for x in text.splitlines() if f'"{name}"' in x]
+    assert ("[...]" in line) != free
+
+
 def test_a_lone_key_is_a_guess(tmp_path: Path) -> None:
     text = suggestion(tmp_path, "CREATE TABLE a (person_no INT, x INT)")
     assert "\n    unit_key=...,  # person_no? Without this and max_rows each row is a person." in text

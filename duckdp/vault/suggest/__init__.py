@@ -4,6 +4,7 @@
 
     schema.py   what the schema says: keys, foreign keys, CHECK constraints, defaults
     keys.py     which column may name a person, and how sure that is
+    ties.py     tables without it: links to those that have it, and rows that are no one's
     lines.py    one line per figure and column       forms.py   the lines as Python, TOML or commands
 """
 
@@ -33,7 +34,7 @@ def suggest(engine: Engine, table: str | None, form: str) -> str:
     if table is not None and table.lower() not in schema:
         raise CatalogError("C101", f'the source has no table "{table[:63]}". {closest(table, schema)}', table=table)
     keys = propose_keys(schema)
-    names = sorted(schema) if table is None else [table.lower()]
+    names = list(keys) if table is None else [table.lower()]
     source = engine.source.data if isinstance(engine.source.data, str) else "SOURCE"
     parts = [
         f'## "{name}": {printable(keys[name].why)}'

@@ -101,8 +101,9 @@ def _option(line: Line) -> str:
         row = io.StringIO()
         csv.writer(row, lineterminator="").writerow([_typed(v) for v in line.value])
         return f"--domain {shlex.quote(f'{line.name}={row.getvalue()}')}"
-    if line.name == "null_units":
-        return " ".join(f"--null-unit {shlex.quote(_typed(v))}" for v in line.value)
+    if line.name in ("null_units", "unique"):
+        option = line.name.replace("_", "-").removesuffix("s")
+        return " ".join(f"--{option} {shlex.quote(_typed(v))}" for v in line.value)
     return f"--{line.name.replace('_', '-')} {shlex.quote(_typed(line.value))}"
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from duckdp.catalog.units import SAYS_NOTHING
 from duckdp.catalog.values import unit_key_allowed
 from duckdp.vault.suggest.schema import TableFacts
+from duckdp.vault.suggest.ties import Tie, find_links, find_public
 
 PEOPLE = (
     *("patient", "person", "people", "user", "customer", "client", "member", "subject", "student", "employee"),
@@ -27,7 +28,9 @@ class Proposal:
         why: what speaks for it, in words.
         sure: other tables have it too; else it is only to be looked at.
         default: the column's DEFAULT, which may stand for nobody, or None.
-        left_out: other tables share a unit that this one does not have.
+        left_out: other tables have a unit that this one does not have.
+        link: that gives it the unit of another table's rows, or None.
+        unique: columns by which others may be linked to it, and whether the schema says that they are unique.
     """
 
     column: str | None
@@ -36,38 +39,53 @@ class Proposal:
     sure: bool
     default: object = None
     left_out: bool = False
+    link: str | None = None
+    unique: tuple[tuple[str, bool], ...] = ()
 
 
 def propose_keys(schema: Mapping[str, TableFacts]) -> dict[str, Proposal]:
-    """For each table the column of the unit that most tables share; columns of people go before all others."""
+    """For each table the column of the unit that most tables share; columns of people go before all others.
+
+    Tables without it come after those that they may be linked to.
+    """
     groups = _groups(schema)
-    shared = [g for g in groups if len({t for t, _ in g}) > 1]
-    best = max(shared, key=lambda g: (_of_people(g, schema), len({t for t, _ in g}), sorted(g)), default=None)
-    return {name: _propose(schema, facts, best) for name, facts in schema.items()}
-
-
-def _propose(schema: Mapping[str, TableFacts], facts: TableFacts, best: frozenset[Place] | None) -> Proposal:
-    names = {c.name.lower(): c.name for c in facts.columns}
+    shared = [g for g in groups if len(_tables(g)) > 1]
+    best = max(shared, key=lambda g: (_of_people(g, schema), len(_tables(g)), sorted(g)), default=None)
+    if best is not None and not _of_people(best, schema):
+        best = next((g for g in groups if _names_people(g) and _tables(g) < _tables(best)), best)
     if best is None:
-        return _guess(facts, names)
+        return {name: _guess(facts) for name, facts in schema.items()}
+    having = _tables(best)
+    links = find_links(schema, having)
+    order = [*sorted(having), *links, *sorted(set(schema) - having - set(links))]
+    known = having | {name for name, tie in links.items() if tie.unique}
+    found = {}
+    for name in order:
+        if name in having:
+            made = _own(schema, schema[name], best)
+        else:
+            made = _without(schema, schema[name], best, links.get(name), find_public(schema, name, known))
+        to = {tie.key: tie.unique for tie in links.values() if tie.to == name}
+        found[name] = replace(made, unique=tuple(to.items()))
+    return found
+
+
+def _tables(group: frozenset[Place]) -> set[str]:
+    return {table for table, _ in group}
+
+
+def _names_people(group: frozenset[Place]) -> bool:
+    """Whether the columns of a group are keys of people, by their names."""
+    return all(is_person(c) and (ends_like_key(c) or c in PEOPLE) for _, c in group)
+
+
+def _own(schema: Mapping[str, TableFacts], facts: TableFacts, best: frozenset[Place]) -> Proposal:
+    """Of a table with the unit that others have too, or may be linked to."""
+    tables = sorted(_tables(best) - {facts.name})
+    if not tables:
+        return _guess(facts)
+    names = {c.name.lower(): c.name for c in facts.columns}
     own = sorted((c for t, c in best if t == facts.name), key=lambda c: (c in facts.unique, c))
-    tables = sorted({t for t, _ in best} - {facts.name})
-    if not own:
-        missing = sorted({c for _, c in best})
-        guess = _guess(facts, names).column
-        guess = guess if guess is not None and is_person(guess) else None
-        called = missing[0] if len(missing) == 1 and not set(missing) & SAYS_NOTHING else _called(best, schema)
-        own_name = f'unit_key="{guess or "its column"}", unit="{called}" if a column of it names the same ones'
-        return Proposal(
-            column=guess,
-            unit=called,
-            sure=False,
-            left_out=True,
-            why=(
-                f"no {' or '.join(missing)} here, the key that {', '.join(tables)} share: {own_name}; else leave the "
-                "table out (a data set has one kind of unit)"
-            ),
-        )
     linked = [t for t in (facts.name, *tables) if any(p == (t, c) for p in best for c in schema[t].references)]
     how = "foreign keys of " + ", ".join(linked) if linked else "by name and type alone: low confidence"
     kinds = {c for _, c in best}
@@ -81,8 +99,39 @@ def _propose(schema: Mapping[str, TableFacts], facts: TableFacts, best: frozense
     )
 
 
-def _guess(facts: TableFacts, names: Mapping[str, str]) -> Proposal:
+def _without(
+    schema: Mapping[str, TableFacts], facts: TableFacts, best: frozenset[Place], tie: Tie | None, public: str | None
+) -> Proposal:
+    """Of a table that the unit of the others is not in: a link, a unit of another name, or rows that are no one's."""
+    missing, tables = sorted({c for _, c in best}), sorted(_tables(best))
+    if tie is not None and tie.unique:
+        rows = f"each row is of whom the row of {tie.to} is that its {tie.column} names"
+        return Proposal(column=None, unit=None, why=f"{tie.why}; {rows}", sure=True, link=tie.text)
+    guess = _guess(facts).column
+    guess = guess if guess is not None and is_person(guess) else None
+    called = missing[0] if len(missing) == 1 and not set(missing) & SAYS_NOTHING else _called(best, schema)
+    ways = [f'unit_key="{guess or "its column"}", unit="{called}" if a column of it names the same ones']
+    if tie is not None:
+        ways.append(f'link="{tie.text}" if each {tie.key} stands once in {tie.to} (unique=["{tie.key}"] there)')
+    if public is not None:
+        then = f'Then curator.publish("{facts.name}") (duckdp publish), and joins by {public} are free'
+        ways.append(f"is it no one's, as codes or a price list are? {then}")
+    key = f"the key that {', '.join(tables)} share" if len(tables) > 1 else f"the key of {tables[0]}"
+    return Proposal(
+        column=guess,
+        unit=called,
+        sure=False,
+        left_out=True,
+        why=(
+            f"no {' or '.join(missing)} here, {key}: {'; '.join(ways)}; else leave the table out (a data set has one "
+            "kind of unit)"
+        ),
+    )
+
+
+def _guess(facts: TableFacts) -> Proposal:
     """A lone table's column whose name ends like a key's."""
+    names = {c.name.lower(): c.name for c in facts.columns}
     likely = [
         c.name.lower()
         for c in facts.columns
