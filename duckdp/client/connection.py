@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import socket
 import ssl
@@ -186,9 +185,10 @@ def _written(made: Any, values: Sequence[object]) -> Any:
     Raises:
         InterfaceError: one of them cannot be written.
     """
-    converters = importlib.import_module("pg8000.converters")
+    from pg8000.converters import make_params
+
     try:
-        found = converters.make_params(made.py_types, values)
+        found = make_params(made.py_types, values)
         for one in found:
             if one is not None:
                 one.encode("utf-8")

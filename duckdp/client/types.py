@@ -33,7 +33,7 @@ def name_of(oid: int) -> str:
     return _NAMES.get(oid, "LIST")
 
 
-_UNKNOWN, _NUMERIC = 0, 1700
+_UNKNOWN, _NUMERIC = 0, 1700  # PostgreSQL's numbers of types
 #: PostgreSQL's number of a Python type, and of lists of it; the most special first. A text may be anything.
 _OF_PYTHON: tuple[tuple[type, int, int], ...] = (
     (bool, 16, 1000),
@@ -48,7 +48,7 @@ _OF_PYTHON: tuple[tuple[type, int, int], ...] = (
     (bytes, 17, 1001),
     (bytearray, 17, 1001),
 )
-_ZONED = 1184
+_ZONED = 1184  # of an instant with a zone
 
 
 def oid_of_value(value: object) -> int:

@@ -34,7 +34,7 @@ class Tie:
 
     @property
     def text(self) -> str:
-        """As ``protect(link=...)`` takes it."""
+        """The link as it is declared, ``visit_id -> visits.visit_id``."""
         return f"{self.column} -> {self.to}.{self.key}"
 
 
