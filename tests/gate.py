@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import duckdb
@@ -166,7 +165,7 @@ def exact_payload(plan: Plan, rows: Sequence[Row]) -> str:
     if plan.tau is not None:
         keys: list[Any] | None = [[encode_key(v) for v in key] for key in found]
         return json.dumps({"keys": keys, "cells": list(found.values())})
-    domain = product(*(k.domain or () for k in plan.query.keys))
+    domain = plan.query.groups_of([k.domain or () for k in plan.query.keys])
     return json.dumps({"keys": None, "cells": [found.get(key, [0] * plan.cells) for key in domain]})
 
 

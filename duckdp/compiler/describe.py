@@ -33,6 +33,9 @@ def describe_plan(plan: Plan) -> list[str]:
     ]
     lines += [f"  {name_nulls(query.table)}"] if query.table.null_units else []
     lines += [f"  key: {pretty(key.expr)} ({_key(key, plan)})" for key in query.keys]
+    for t in query.together:
+        named = ", ".join(pretty(query.keys[place].expr) for place in t.places)
+        lines.append(f"  together: {named} ({_counted(len(t.rows), 'combination')} of public {t.source})")
     for measure, noise in zip(plan.measures, plan.noises, strict=True):
         scale = "public, exact" if noise is None else f"noise of scale {noise.scale / measure.steps:.6g}"
         lines.append(f"  measure: {_measure(measure, plan)}, {scale}{_share(plan, measure, noise)}")

@@ -10,7 +10,6 @@ import datetime as dt
 import json
 import math
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,7 +183,7 @@ class _Evaluation:
         if keys is not None:
             self.keys = keys
         elif raw["keys"] is None:
-            self.keys = [list(k) for k in product(*domains)]
+            self.keys = [list(k) for k in plan.query.groups_of(domains)]
         else:
             kinds = [k.expr.kind for k in plan.query.keys]
             self.keys = [[decode_key(v, kind) for v, kind in zip(row, kinds, strict=True)] for row in raw["keys"]]

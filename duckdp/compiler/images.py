@@ -35,6 +35,25 @@ def images(exprs: Sequence[Expr], where: Expr, atoms: Mapping[Expr, tuple[Scalar
     return _images(tuple(exprs), where, tuple(atoms.items()))
 
 
+def images_of_rows(
+    exprs: Sequence[Expr], where: Expr, read: Sequence[Column], rows: Sequence[Sequence[Scalar]]
+) -> frozenset[tuple[Scalar, ...]]:
+    """The combinations of values of several expressions on rows, where a condition holds.
+
+    Args:
+        exprs: read no other columns.
+        where: the condition.
+        read: the columns of the rows; one at least.
+        rows: a value for each column.
+    """
+    parameters, names = Parameters(), {c.name: f"t0.c{i}" for i, c in enumerate(read)}
+    *printed, condition = (print_expr(e, lambda c: names[c.name], parameters) for e in (*exprs, where))
+    given = list(zip(*rows, strict=True)) or [()] * len(read)
+    arrays = {f"c{i}": _array(c.kind, values) for i, (c, values) in enumerate(zip(read, given, strict=True))}
+    sql = f"SELECT DISTINCT {', '.join(printed)} FROM t0 WHERE {condition}"
+    return frozenset(_asked({"t0": arrays}, sql, parameters))
+
+
 @lru_cache(maxsize=32)
 def _images(exprs: tuple[Expr, ...], where: Expr, atoms: _Atoms) -> set[tuple[Scalar, ...]]:
     places, tables = _placed(atoms)
@@ -65,13 +84,17 @@ def _placed(atoms: _Atoms) -> tuple[dict[Expr, Expr], dict[str, dict[str, pa.Arr
     for i, (atom, values) in enumerate(atoms):
         column = Column(name=f"a{i}", source="", type=TYPES.get(atom.kind, "TIMESTAMP"), kind=atom.kind)
         places[atom] = ColumnRef(column)
-        given = [float(v) if atom.kind is Kind.NUMBER and v is not None else v for v in (*values, None)]  # type: ignore[arg-type]
         tables[f"t{i}"] = {
-            "value": pa.array(given, type=arrow_type(atom.kind)),
-            "place": pa.array(range(len(given))),
+            "value": _array(atom.kind, (*values, None)),
+            "place": pa.array(range(len(values) + 1)),
             "tried": pa.array([False] * len(values) + [True]),
         }
     return places, tables
+
+
+def _array(kind: Kind, values: Sequence[Scalar]) -> pa.Array:
+    given = [float(v) if kind is Kind.NUMBER and v is not None else v for v in values]  # type: ignore[arg-type]
+    return pa.array(given, type=arrow_type(kind))
 
 
 def _asked(tables: Mapping[str, Mapping[str, pa.Array]], sql: str, parameters: Parameters) -> list[tuple[Any, ...]]:

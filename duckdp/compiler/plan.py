@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -120,6 +119,7 @@ class Plan:
                 "scales": [n.scale if n else 0 for n in self.noises],
                 "epsilon": self.loss.epsilon_nano,
                 "delta": self.loss.delta_atto,
+                **({"together": digest_together(self.query)} if self.query.together else {}),
                 **({"weights": weights} if (weights := [m.levels for m in self.measures if m.levels]) else {}),
             },
             sort_keys=True,
@@ -268,9 +268,7 @@ def _prove_range(measures: Sequence[Measure], noises: Sequence[Noise | None], ro
 
 def domain_size(query: Query) -> int | None:
     """Number of groups when all keys are public, else None; 1 without keys."""
-    if any(k.domain is None for k in query.keys):
-        return None
-    return math.prod(len(k.domain or ()) for k in query.keys)
+    return query.group_count
 
 
 def threshold_units(plan: Plan) -> float | None:
@@ -345,6 +343,11 @@ def _told(number: int) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text):,} characters)"
+
+
+def digest_together(query: Query) -> list[list[Any]]:
+    """Keys of one public row in a question's identity: with other rows they are another question."""
+    return [[list(t.places), digest_domain(t.rows)] for t in query.together]
 
 
 def digest_domain(domain: tuple[Any, ...] | None) -> str | None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import TypeVar
 
 from duckdp.catalog.table import Scalar, Table
 from duckdp.compiler.expression import Aggregate, Expr
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +40,21 @@ class Key:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Together:
+    """Keys that are of one row of a public table: their groups are the combinations that its rows have.
+
+    Attributes:
+        places: of the keys, two or more, ascending.
+        rows: the combinations, ascending: of each key the place of its value in its domain.
+        source: name of the public table.
+    """
+
+    places: tuple[int, ...]
+    rows: tuple[tuple[int, ...], ...]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Output:
     """One column of the result: an expression over aggregates and keys."""
 
@@ -54,7 +75,8 @@ class Order:
 class Query:
     """A validated question: everything the plan needs, nothing of the text; ``told`` is noted beside its answers.
 
-    With ``min_units`` a group is shown only if it has at least so many privacy units (compiler/least_units.py).
+    With ``min_units`` a group is shown only if it has at least so many privacy units (compiler/least_units.py). Keys
+    that are ``together`` have domains.
     """
 
     table: Table
@@ -67,6 +89,32 @@ class Query:
     offset: int = 0
     told: tuple[str, ...] = ()
     min_units: int | None = None
+    together: tuple[Together, ...] = ()
+
+    def groups_of(self, values: Sequence[Sequence[T]]) -> Iterator[tuple[T, ...]]:
+        """The groups of keys with domains, in their order.
+
+        Args:
+            values: of each key a value for each place of its domain.
+        """
+        if not self.together:
+            yield from product(*values)
+            return
+        parts = {t.places[0]: [tuple(zip(t.places, row, strict=True)) for row in t.rows] for t in self.together}
+        within = {place for t in self.together for place in t.places}
+        parts |= {i: [((i, at),) for at in range(len(own))] for i, own in enumerate(values) if i not in within}
+        for picked in product(*(parts[place] for place in sorted(parts))):
+            at = dict(pair for part in picked for pair in part)
+            yield tuple(own[at[i]] for i, own in enumerate(values))
+
+    @property
+    def group_count(self) -> int | None:
+        """How many groups there are; 1 without keys, None where a key has no domain."""
+        if any(key.domain is None for key in self.keys):
+            return None
+        within = {place for t in self.together for place in t.places}
+        alone = math.prod(len(key.domain or ()) for i, key in enumerate(self.keys) if i not in within)
+        return alone * math.prod(len(t.rows) for t in self.together)
 
     @property
     def group_size(self) -> Aggregate | None:

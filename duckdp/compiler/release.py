@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from duckdp.catalog.table import Scalar
@@ -61,12 +60,12 @@ class SelectTask(OneRead):
         Returns:
             JSON: {"keys": [[...]] or null (public keys), "cells": [[int per cell] per group]}.
         """
-        width = len(self.plan.query.keys)
+        query, width = self.plan.query, len(self.plan.query.keys)
         if self.plan.tau is not None:
             return self._release_open(rows, width)
         found = {row[:width]: read_cells(self.plan, row[width:]) for row in rows}
         zeros = [0] * self.plan.cells
-        exact = [found.get(key, zeros) for key in product(*map(key_codes, self.plan.query.keys))]
+        exact = [found.get(key, zeros) for key in query.groups_of([key_codes(k) for k in query.keys])]
         return json.dumps({"keys": None, "cells": self._noised(exact)}, separators=(",", ":"))
 
     def _release_open(self, rows: Iterable[tuple[Any, ...]], width: int) -> str:

@@ -25,6 +25,7 @@ from duckdp.compiler.literals import small_int
 from duckdp.compiler.operators import OPERATORS
 from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import refuse
+from duckdp.compiler.public_keys import together_with_public
 from duckdp.compiler.query import Key, Order, Output, Query
 from duckdp.compiler.relations.filled import require_filled
 from duckdp.compiler.relations.narrowed import bounded_by
@@ -93,11 +94,11 @@ class _Reader:
         if len({k.expr for k in self.keys}) != len(self.keys):
             where = self.select.args.get("group") or self.select  # of SELECT DISTINCT there is none
             self._refuse("Q201", "the same key is named twice. Write it once.", where)
+        where, filled = both(self.inherited, condition), self.filled is not None
+        self.keys = self.keys if filled else tuple(left_by(k, where) for k in self.keys)
+        self.keys, together = together_with_public(self.table, self.keys, where, filled=filled)
         if self.filled is not None:
-            require_filled(self.select, self.scope, self.row, self.keys, self.filled, self.text)
-        where = both(self.inherited, condition)
-        if self.filled is None:
-            self.keys = tuple(left_by(k, where) for k in self.keys)
+            require_filled(self.select, self.scope, self.row, self.keys, together, self.filled, self.text)
         outputs = self._outputs()
         having = self.select.args.get("having")
         query = Query(
@@ -110,6 +111,7 @@ class _Reader:
             limit=self._count("limit"),
             offset=self._count("offset") or 0,
             told=(told_today(),) if names_today(self.select) else (),
+            together=together,
         )
         query = replace(query, table=pruned(query.table, [query.where, *(k.expr for k in self.keys), *_outer(query)]))
         if not self.keys and not any(isinstance(n, Aggregate) for e in _outer(query) if e is not None for n in walk(e)):
@@ -119,8 +121,6 @@ class _Reader:
 
     def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
         refuse(code, message, node, self.text)
-
-    # ---- keys -------------------------------------------------------------------------------------------------
 
     def _key(self, node: exp.Expression) -> Key:
         if isinstance(node, exp.Tuple):

@@ -14,7 +14,7 @@ from typing import Any
 
 import duckdb
 
-from duckdp.catalog.public import Public
+from duckdp.catalog.public import MOST_TOGETHER, Public, write_together
 from duckdp.catalog.table import Column, Kind, RawColumn, Scalar, Table, closest, kind_of, load_table
 from duckdp.compiler.printing import Parameters, print_rows, quote
 from duckdp.errors import CatalogError, ParameterError
@@ -176,7 +176,8 @@ def with_figures(con: duckdb.DuckDBPyConnection, table: Table, raw: Sequence[Raw
             alike.append((pair, n))
     used = {c.source for c in (*table.columns, *table.base)}
     digest = content_digest(con, table.relation, [c for c in raw if c.name in used])
-    public = Public(rows=rows, digest=digest, source=fingerprint, alike=tuple(alike))
+    together = _together(columns, ask)
+    public = Public(rows=rows, digest=digest, source=fingerprint, alike=tuple(alike), **together)
     return replace(table, columns=columns, row_cap=max(rows, 1), public=public)
 
 
@@ -202,6 +203,16 @@ def _figures(column: Column, ask: Ask) -> Column:
     if values and finite:
         column = replace(column, domain=(*values, None) if nullable else tuple(values))
     return column
+
+
+def _together(columns: Sequence[Column], ask: Ask) -> dict[str, Any]:
+    """Which values the columns with a domain have in one row: keys of several of them have no other groups."""
+    domains = {c.name: c.domain for c in columns if c.domain is not None}
+    if not domains:
+        return {}
+    most = MOST_TOGETHER // len(domains)
+    found = ask(f"SELECT DISTINCT {', '.join(map(quote, domains))} FROM p LIMIT {most + 1}")
+    return write_together(domains, found)
 
 
 def _value(column: Column, value: object) -> Scalar:

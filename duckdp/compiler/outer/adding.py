@@ -124,6 +124,8 @@ def _may_add(plan: Plan) -> bool:
     size = plan.domain_size
     if not {TOLD, COMBINED, ADDED}.intersection(plan.query.told):
         return False
+    if plan.query.together:  # totals are of as many groups as public rows say, not of as many each
+        return False
     if not plan.measures or size is None or plan.query.min_units is not None or plan.tau is not None:
         return False
     linear = all(_is_one_law(o.expr) for o in plan.query.outputs)

@@ -151,7 +151,7 @@ def _is_same(one: exp.Select, other: exp.Select) -> bool:
 def _groups(query: Query) -> tuple[object, ...]:
     """What two questions have in common of which all figures are one release."""
     keys = [(show(k.expr), k.domain, k.other) for k in query.keys]
-    return dump_table(query.table), show(query.where), keys
+    return dump_table(query.table), show(query.where), keys, query.together
 
 
 def _unused(name: str, outputs: Sequence[Output]) -> str:

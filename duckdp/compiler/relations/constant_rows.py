@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from duckdp.catalog.public import Public
+from duckdp.catalog.public import Public, write_together
 from duckdp.catalog.table import Column, Kind, Scalar, Table, write_json
 
 NAME = "values"
@@ -55,7 +55,8 @@ def constant_rows(kinds: Sequence[tuple[Kind, str, bool]], rows: Sequence[Sequen
     )
     told = write_json([[kind.value for kind, _, _ in kinds], [[_told(v) for v in row] for row in values]])
     digest = hashlib.sha256(told.encode()).hexdigest()
-    public = Public(rows=len(values), digest=digest, source="", alike=_alike(values))
+    together = write_together({c.name: c.domain or () for c in columns}, values)
+    public = Public(rows=len(values), digest=digest, source="", alike=_alike(values), **together)
     return ConstantRows(
         name=NAME, relation=("", "", NAME), columns=columns, row_cap=len(values), public=public, values=values
     )

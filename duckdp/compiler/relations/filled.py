@@ -1,9 +1,10 @@
 """public LEFT JOIN protected: every public row is kept, with the protected rows that match it, or alone.
 
 A public row that is kept alone is no unit's, and is there if, and only if, nobody has a matching row. So what is asked
-must not tell it from no row at all: one key, a column of the public table, of which every value is shown anyway, and
-aggregates that a row without values leaves as they are. Then the question is that about protected JOIN public. What a
-test of a subquery tells (EXISTS) is told of a public row that is kept alone too: it is FALSE there, and no value less.
+must not tell it from no row at all: keys that are columns of the public table, whose values, and combinations of which
+there are, are shown anyway, and aggregates that a row without values leaves as they are. Then the question is that
+about protected JOIN public. What a test of a subquery tells (EXISTS) is told of a public row that is kept alone too: it
+is FALSE there, and no value less.
 """
 
 from __future__ import annotations
@@ -17,14 +18,20 @@ from duckdp.compiler import ways
 from duckdp.compiler.expression import ColumnRef
 from duckdp.compiler.frame import is_aggregate
 from duckdp.compiler.parse import refuse
-from duckdp.compiler.query import Key
+from duckdp.compiler.query import Key, Together
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope
 from duckdp.compiler.strictness import null_with
 
 
 def require_filled(
-    select: exp.Select, scope: RowScope, row: Scalars, keys: Sequence[Key], filled: frozenset[str], text: str
+    select: exp.Select,
+    scope: RowScope,
+    row: Scalars,
+    keys: Sequence[Key],
+    together: Sequence[Together],
+    filled: frozenset[str],
+    text: str,
 ) -> None:
     """Refuse what a public row that is kept alone would change.
 
@@ -33,6 +40,7 @@ def require_filled(
         scope: of its rows.
         row: reads expressions over them.
         keys: of its groups.
+        together: those of them that are of one public row.
         filled: names of columns of the public table.
         text: the statement.
 
@@ -40,7 +48,8 @@ def require_filled(
         QueryError: Q204.
     """
     refs = [k.expr.column.name for k in keys if isinstance(k.expr, ColumnRef) and k.domain is not None]
-    if len(keys) != 1 or refs != [n for n in refs if n in filled] or not refs or select.args.get("where") is not None:
+    whole = len(keys) == 1 or any(len(t.places) == len(keys) for t in together)  # else some groups are of no public row
+    if not refs or len(refs) != len(keys) or not whole or not filled.issuperset(refs) or select.args.get("where"):
         refuse("Q204", ways.PUBLIC_KEYS, select.args.get("where") or select.args["from_"], text)
     told = {e.column.name for n in scope.named if n.hidden for _, e in n.view.columns if isinstance(e, ColumnRef)}
     for node in (cast("exp.Expression", n) for n in select.walk()):
