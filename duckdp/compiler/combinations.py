@@ -18,12 +18,11 @@ import math
 from collections.abc import Sequence
 
 from duckdp.catalog.table import Column, Kind, Scalar
-from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal, columns
 from duckdp.compiler.images import images
-from duckdp.compiler.listed_columns import by_day, days_between
 from duckdp.compiler.query import Query
 from duckdp.compiler.relations.narrowed import conjuncts_of
+from duckdp.compiler.ruled_out import is_told_of, values_told
 
 MOST_TRIED = 50_000  # combinations of values of columns that keys share: some 20 ms
 
@@ -63,10 +62,11 @@ def _allowed(query: Query, places: Sequence[int], told: Sequence[Expr]) -> set[t
     exprs = [query.keys[i].expr for i in places]
     read = columns(*exprs)
     names = {c.name for c in read}
-    conditions = [c for c in told if names.issuperset(n.name for n in columns(c))]
+    about = [c for c in told if names.issuperset(n.name for n in columns(c))]
+    conditions = [c for c in about if all(is_told_of(column, c) for column in columns(c))]
     atoms: dict[Expr, tuple[Scalar, ...]] = {}
     for column in read:
-        values = _values(column, [*exprs, *conditions], exprs)
+        values = _values(column, about, [*exprs, *conditions], exprs)
         if values is None:
             return None
         atoms[ColumnRef(column)] = values
@@ -77,11 +77,17 @@ def _allowed(query: Query, places: Sequence[int], told: Sequence[Expr]) -> set[t
     return images(exprs, where, atoms)
 
 
-def _values(column: Column, whole: Sequence[Expr], keys: Sequence[Expr]) -> tuple[Scalar, ...] | None:
-    """All that a column can be in a row with a group, NULL aside; None where that is no short list."""
+def _values(
+    column: Column, told: Sequence[Expr], whole: Sequence[Expr], keys: Sequence[Expr]
+) -> tuple[Scalar, ...] | None:
+    """All that a column can be in a row with a group, as far as is told, NULL aside; None where that is no short list.
+
+    Args:
+        column: read by keys.
+        told: what WHERE says of the keys' columns.
+        whole: the keys, and what of that is tried.
+        keys: those alone.
+    """
     if column.domain is not None:
         return column.domain if ColumnRef(column) in keys and column.other is None else None
-    if column.kind in (Kind.DATE, Kind.TIMESTAMP):
-        return days_between(column) if all(by_day(expr, column) for expr in whole) else None
-    found = Domains().find(ColumnRef(column))
-    return found.values if found is not None and found.complete else None
+    return values_told(column, told, whole)

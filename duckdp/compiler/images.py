@@ -30,6 +30,15 @@ def image(expr: Expr, atoms: Mapping[Expr, tuple[Scalar, ...]]) -> tuple[Scalar,
     return _image(expr, tuple(atoms.items()))
 
 
+@lru_cache(maxsize=256)
+def constant(expr: Expr) -> Scalar:
+    """The value of an expression that reads no column; of what is computed of the statement's date, too."""
+    parameters = Parameters()
+    printed = print_expr(expr, lambda c: c.name, parameters)
+    ((value,),) = _asked({}, f"SELECT {printed}", parameters)
+    return value  # type: ignore[no-any-return]
+
+
 def images(exprs: Sequence[Expr], where: Expr, atoms: Mapping[Expr, tuple[Scalar, ...]]) -> set[tuple[Scalar, ...]]:
     """The combinations of values of several expressions, where a condition holds; NULL is tried for each atom too."""
     return _images(tuple(exprs), where, tuple(atoms.items()))

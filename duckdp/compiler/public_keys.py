@@ -225,7 +225,7 @@ def _kept(
     *,
     filled: bool,
 ) -> tuple[tuple[Key, ...], Together | None]:
-    """The keys with those of their values that stand in rows, and how they go together if some are out, or it is asked."""
+    """The keys with those of their values that stand in rows, and how they go together where it is asked or needed."""
     domains = [keys[place].domain or () for place in places]
     inside = [set(domain) for domain in domains]
     left = [row for row in rows or () if all(v in known for v, known in zip(row, inside, strict=True))]

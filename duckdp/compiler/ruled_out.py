@@ -25,6 +25,7 @@ from duckdp.catalog.table import Column, Kind, Scalar
 from duckdp.compiler.domains import Domain, Domains
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, columns, replaced
 from duckdp.compiler.images import image
+from duckdp.compiler.listed_columns import few_values, tells
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.query import Key
 from duckdp.compiler.relations.narrowed import conjuncts_of
@@ -49,8 +50,7 @@ def left_by(key: Key, where: Expr | None) -> Key:
         if few is None:
             return key
         return replace(key, domain=few.values, listed=True, complete=True, source=few.source + _TOLD)
-    condition = told[0] if len(told) == 1 else Call("and", tuple(told), Kind.BOOLEAN)
-    left = _tried(key, condition)
+    left = _tried(key, told)
     if left is None and (few := _narrowed(key, told)) is not None:
         left = set(few.values)
     if left is None:
@@ -61,11 +61,13 @@ def left_by(key: Key, where: Expr | None) -> Key:
     return replace(key, domain=domain, listed=True, source=key.source + _TOLD)
 
 
-def _tried(key: Key, condition: Expr) -> set[Scalar] | None:
-    """The key's values on all that its columns can be, where the condition holds; None where that is no short list."""
+def _tried(key: Key, told: Sequence[Expr]) -> set[Scalar] | None:
+    """The key's values on all that its columns can be, where conditions hold; None where that is no short list."""
+    asked = [c for c in told if all(is_told_of(column, c) for column in columns(c))]
+    condition = _all(asked)
     atoms: dict[Expr, tuple[Scalar, ...]] = {}
     for column in columns(key.expr):
-        values = _values(column, alone=key.expr == ColumnRef(column))
+        values = _values(column, told, [key.expr, *asked], alone=key.expr == ColumnRef(column))
         if values is None:
             return None
         atoms[ColumnRef(column)] = values
@@ -81,27 +83,64 @@ def _tried(key: Key, condition: Expr) -> set[Scalar] | None:
     return found
 
 
-def _values(column: Column, *, alone: bool) -> tuple[Scalar, ...] | None:
+def _values(column: Column, told: Sequence[Expr], whole: Sequence[Expr], *, alone: bool) -> tuple[Scalar, ...] | None:
     """All that a column can be, NULL aside; None where they are not listed, or rows may have others unseen.
 
     Of a column with a domain rows may have other values. As a key these are left out; a function of them may be kept.
     """
     if column.domain is not None:
         return column.domain if alone else None
-    found = Domains().find(ColumnRef(column))
-    return found.values if found is not None and found.complete else None
+    return values_told(column, told, whole)
 
 
-def _narrowed(key: Key, told: list[Expr]) -> Domain | None:
-    """The key's domain where the bounds of its only column are narrowed by comparisons; None where no value is left."""
-    read = columns(key.expr)
-    if len(read) != 1 or read[0].domain is not None or read[0].lower is None or read[0].null_value is not None:
-        return None
-    column = read[0]
+def values_told(column: Column, told: Sequence[Expr], whole: Sequence[Expr]) -> tuple[Scalar, ...] | None:
+    """All that a column without a declared domain can be, as far as expressions tell; None where that is no short list.
+
+    Args:
+        column: of the rows.
+        told: conditions, of which comparisons with constants leave it fewer values.
+        whole: what is evaluated on them; of conditions those that :func:`is_told_of` it.
+    """
+    within = within_bounds(column, told)
+    found = None if column.kind in (Kind.DATE, Kind.TIMESTAMP) else Domains().find(ColumnRef(within))
+    if found is not None and found.complete:
+        return found.values
+    return few_values(column, whole, within)
+
+
+def is_told_of(column: Column, condition: Expr) -> bool:
+    """Whether a condition is the same on all values of a column that one of :func:`values_told` stands for."""
+    if column.domain is not None or tells(condition, column):
+        return True
+    found = None if column.kind is Kind.TIMESTAMP else Domains().find(ColumnRef(column))
+    return found is not None and found.complete
+
+
+def within_bounds(column: Column, told: Sequence[Expr]) -> Column:
+    """A column with the bounds that comparisons with constants leave it; as it is where they leave it no value."""
+    if column.domain is not None or column.lower is None or column.null_value is not None:
+        return column
+    found = column
     for condition in told:
-        for ends in _comparisons(condition, read[0]):
-            column = _within(column, ends)
-    if column == read[0] or not _at(column.lower) <= _at(column.upper):  # type: ignore[operator]
+        for ends in _comparisons(condition, column):
+            found = _within(found, ends)
+    return found if _at(found.lower) <= _at(found.upper) else column  # type: ignore[operator]
+
+
+def _all(conditions: Sequence[Expr]) -> Expr:
+    """All of them together."""
+    if not conditions:
+        return Literal(True, Kind.BOOLEAN)
+    return conditions[0] if len(conditions) == 1 else Call("and", tuple(conditions), Kind.BOOLEAN)
+
+
+def _narrowed(key: Key, told: Sequence[Expr]) -> Domain | None:
+    """The key's domain where the bounds of its only column are narrowed by conditions; None where no value is left."""
+    read = columns(key.expr)
+    if len(read) != 1:
+        return None
+    column = _within_days(read[0], within_bounds(read[0], told), told)
+    if column == read[0]:
         return None
 
     def narrow(part: Expr) -> Expr | None:
@@ -109,6 +148,26 @@ def _narrowed(key: Key, told: list[Expr]) -> Domain | None:
 
     found = Domains().find(replaced(key.expr, narrow))
     return found if found is not None and found.complete and found.values else None
+
+
+def _within_days(column: Column, within: Column, told: Sequence[Expr]) -> Column:
+    """A column with narrower bounds, which end with the first and the last day on which conditions may hold."""
+    asked = [c for c in told if tells(c, column)]
+    if column.kind not in (Kind.DATE, Kind.TIMESTAMP) or column.lower is None or not asked:
+        return within
+    values = few_values(column, asked, within)
+    if values is None or len(values) > MOST_TRIED:
+        return within
+    there = Case(((_all(asked), ColumnRef(column)),), None, column.kind)
+    found = [v for v in image(there, {ColumnRef(column): values}) if isinstance(v, dt.date)]
+    if not found:
+        return within
+    last = max(found)  # of a moment any of its day
+    return _within(within, (min(found), dt.datetime.combine(last, dt.time.max) if _is_moment(last) else last))
+
+
+def _is_moment(value: dt.date) -> bool:
+    return isinstance(value, dt.datetime)
 
 
 def _comparisons(condition: Expr, column: Column) -> Iterator[Ends]:

@@ -47,6 +47,34 @@ def shown(text: str, con: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
         ("age // 10 AS a, age > 50 AS b", "WHERE age > 30 AND cost > 3", 10),
         ("sex AS a, ward AS b", "WHERE sex = 'F' OR ward = 'a'", 4),
         ("hour(seen) AS a, year(seen) AS b", "", 72),  # hours are not told by the day: all
+        ("date_trunc('quarter', seen) AS a, date_trunc('month', seen) AS b", "WHERE seen >= '2021-11-05'", 8),
+        ("year(seen) AS a, month(seen) AS b", "WHERE seen >= '2020-12-01' AND seen < '2021-03-01'", 3),
+        (
+            "year(seen) AS a, month(seen) AS b",
+            "WHERE seen >= '2020-12-01' AND hour(seen) < 3 AND seen < '2021-03-01'",
+            3,
+        ),
+        (
+            "CASE WHEN seen < '2021-01-01 12:00:00' THEN 'early' ELSE 'late' END AS a, "
+            "CASE WHEN seen < '2021-01-01 12:00:00' THEN 1 ELSE 2 END AS b",
+            "WHERE seen > '2020-02-02'",
+            2,
+        ),
+        (
+            "CASE WHEN seen < '2021-01-01 12:00:00' THEN 'early' ELSE 'late' END AS a, year(seen) AS b",
+            "WHERE seen >= '2020-05-05 05:05:05'",
+            4,
+        ),
+        (
+            "CASE WHEN cost < 9.5 THEN 'a' WHEN cost < 99 THEN 'b' ELSE 'c' END AS a, cost < 9.5 AS b, cost >= 99 AS c",
+            "",
+            3,
+        ),
+        ("score < 0.5 AS a, score <= 0.5 AS b", "", 3),
+        ("score < 0.5 AS a, score <= 0.5 AS b", "WHERE score <> 0.5", 2),
+        ("visits > 3 AS a, visits > 4 AS b, visits = 4 AS c", "", 3),
+        ("name = 'x' AS a, coalesce(name = 'x', false) AS b, name IN ('x', 'y') AS c", "", 3),
+        ("born < DATE '1991-01-01' AS a, born <= DATE '1991-01-01' AS b", "WHERE born >= DATE '1991-01-01'", 2),
         ("town AS a, town = 'Uri' AS b", "", 8),  # its label stands for anything
         ("sex AS a, ward AS b", "", 6),
     ],
@@ -89,6 +117,20 @@ KEYS = (
     "level",
     "level = 2",
 )
+COMPARED = (  # with constants: pieces of a column stand for all of it
+    "CASE WHEN seen < TIMESTAMP '2021-03-05 13:00:00' THEN 'a' WHEN seen <= TIMESTAMP '2021-03-05 14:00' THEN 'b' END",
+    "seen > TIMESTAMP '2021-03-05 14:00:00'",
+    "CASE WHEN seen = TIMESTAMP '2021-03-05 13:00:00' THEN year(seen) ELSE 1 END",
+    "CASE WHEN cost < 100.5 THEN 1 WHEN cost <= 900 THEN 2 ELSE 3 END",
+    "cost >= 900",
+    "score > 0.5",
+    "score BETWEEN 0.5 AND 0.75",
+    "visits IN (3, 5)",
+    "visits < 4",
+    "name = 'x'",
+    "coalesce(name IN ('x', 'y'), TRUE)",
+    "born = DATE '1991-06-01'",
+)
 WHERE = (
     "sex = 'F' OR ward = 'a'",
     "age > 30",
@@ -100,7 +142,20 @@ WHERE = (
     "year(seen) = 2021",
     "ward <> sex",
     "quarter(born) = 2 OR age < 50",
+    "seen >= TIMESTAMP '2021-03-05 13:00:00'",
+    "seen NOT BETWEEN TIMESTAMP '2020-03-05 14:00:00' AND TIMESTAMP '2021-03-05 14:00:00'",
+    "seen <> TIMESTAMP '2021-03-05 13:00:00' OR seen IS NULL",
+    "hour(seen) < 12",
+    "cost <> 900",
+    "cost < 100.5 OR score > 0.5",
+    "score <> 0.5",
+    "visits >= 3",
+    "name <> 'x'",
+    "seen::DATE >= DATE '2021-03-05'",
 )
+
+
+NEAR = [dt.datetime(2021, 3, 5, h, m) for h in (0, 12, 13, 14, 15) for m in (0, 1)]  # where constants cut a day
 
 
 def _rows(rng: random.Random) -> list[tuple[Any, ...]]:
@@ -111,15 +166,15 @@ def _rows(rng: random.Random) -> list[tuple[Any, ...]]:
         (
             i,
             some(list(range(111))),
-            rng.uniform(0, 5000),
-            None,
+            rng.choice([rng.uniform(0, 5000), rng.uniform(0, 1000), 100.5, 900.0]),
+            some([0.5, 0.75, 0.6, rng.uniform(-9, 9)]),
             some(["F", "M"]),
             some(["Bern", "Uri"]),
-            None,
+            some(["x", "y", "z"]),
             some([dt.date(1990, 1, 1) + dt.timedelta(days=rng.randrange(1096))]),
-            some([dt.datetime(2020, 1, 1, 12) + dt.timedelta(minutes=rng.randrange(1_311_000))]),
+            some([dt.datetime(2020, 1, 1, 12) + dt.timedelta(minutes=rng.randrange(1_311_000)), rng.choice(NEAR)]),
             some([True, False]),
-            None,
+            some([2, 3, 4, 5, 6]),
             some([1, 2]),
             None,
             some(["a", "b"]),
@@ -128,12 +183,12 @@ def _rows(rng: random.Random) -> list[tuple[Any, ...]]:
     ]
 
 
-def _lost(con: duckdb.DuckDBPyConnection, rounds: int) -> int:
+def _lost(con: duckdb.DuckDBPyConnection, rounds: int, of: tuple[str, ...] = (*KEYS, *COMPARED)) -> int:
     """Groups with rows, of all combinations of the keys, that are not shown."""
     rng, lost = random.Random(4), 0
     load(con, TABLE, _rows(rng))
     for _ in range(rounds):
-        names = rng.sample(KEYS, rng.choice([2, 2, 3]))
+        names = rng.sample(of, rng.choice([2, 2, 3]))
         where = f"WHERE {' AND '.join(rng.sample(WHERE, rng.choice([1, 1, 2])))}" if rng.random() < 0.6 else ""
         keys = ", ".join(f"{name} AS k{i}" for i, name in enumerate(names))
         text = f"SELECT {keys}, count(*) AS n FROM clinic {where} GROUP BY ALL"
@@ -145,11 +200,12 @@ def _lost(con: duckdb.DuckDBPyConnection, rounds: int) -> int:
 
 def test_no_group_is_lost(con: duckdb.DuckDBPyConnection) -> None:
     assert _lost(con, 120) == 0
+    assert _lost(con, 60, COMPARED) == 0
 
 
 def _without_conditions_read(broken: pytest.MonkeyPatch) -> None:
-    """Conditions are taken at the days, though they tell hours."""
-    broken.setattr(combinations, "by_day", lambda *_: True)
+    """Keys are taken at the days, though they tell hours."""
+    broken.setattr(listed_columns, "cuts", lambda *_: frozenset())
     broken.setattr(combinations, "MOST_TRIED", 10**6)
 
 
@@ -165,12 +221,33 @@ def _half_of_the_values(broken: pytest.MonkeyPatch) -> None:
     broken.setattr(combinations, "_values", lambda *given: None if (v := old(*given)) is None else v[::2])
 
 
+def _ends_of_pieces_alone(broken: pytest.MonkeyPatch) -> None:
+    """Constants are tried, and nothing between them."""
+    broken.setattr(listed_columns, "_pieces", lambda within, at: tuple(at) or within.domain)
+
+
 @pytest.mark.parametrize("broken", [_without_nulls, _half_of_the_values])
 def test_values_that_are_not_tried_are_missed(
     broken: Callable[[pytest.MonkeyPatch], None], con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken(monkeypatch)
     assert _lost(con, 40) > 0
+
+
+def test_pieces_that_are_not_tried_are_missed(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    _ends_of_pieces_alone(monkeypatch)
+    assert _lost(con, 40, COMPARED) > 0
+
+
+def test_a_constant_cuts_its_day(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes after it on its day is tried too."""
+    load(con, TABLE, [])
+    text = "SELECT seen::DATE AS a, seen > '2021-03-05 14:00:00' AS b, count(*) FROM clinic WHERE {} GROUP BY ALL"
+    text = text.format("seen >= '2021-03-05' AND seen < '2021-03-07'")
+    days = [dt.date(2021, 3, 5), dt.date(2021, 3, 6)]
+    assert shown(text, con) == [(days[0], False, 0), (days[0], True, 0), (days[1], True, 0)]
+    monkeypatch.setattr(listed_columns, "_moved", lambda *_: None)
+    assert shown(text, con) == [(days[0], False, 0), (days[1], True, 0)]
 
 
 def test_hours_taken_for_days_are_missed(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
