@@ -46,29 +46,59 @@ def groups(plan: Plan) -> list[tuple[Any, ...]]:
         (f"SELECT d.day, d.label, count(*) FROM {LEFT} WHERE d.rate IS NULL GROUP BY 1, 2", 2),
         ("SELECT d.day, d.label, count(*) FROM visits v, days d WHERE d.day = v.day GROUP BY 1, 2", 10),
         ("SELECT day, label, count(*) FROM days JOIN visits USING (day) GROUP BY 1, 2", 9),
-        ("SELECT e.day, d.label, count(*) FROM visits v JOIN days d ON d.day = v.day JOIN days e ON e.day = v.day "
-         "GROUP BY 1, 2", 63),  # two scans are two
-        ("SELECT d.day, d.label, p.dept, p.site, count(*) FROM visits v JOIN days d ON d.day = v.day "
-         "JOIN depts p ON p.dept = v.dept GROUP BY ALL", 30),
+        (
+            "SELECT e.day, d.label, count(*) FROM visits v JOIN days d ON d.day = v.day JOIN days e ON e.day = v.day "
+            "GROUP BY 1, 2",
+            63,
+        ),  # two scans are two
+        (
+            "SELECT d.day, d.label, p.dept, p.site, count(*) FROM visits v JOIN days d ON d.day = v.day "
+            "JOIN depts p ON p.dept = v.dept GROUP BY ALL",
+            30,
+        ),
         (f"SELECT a, b, count(*) FROM (SELECT d.day AS a, d.label AS b FROM {JOIN}) AS x GROUP BY 1, 2", 10),
-        (f"WITH x AS (SELECT v.pid, d.day, d.label FROM {JOIN}) SELECT x.day, x.label, count(*) FROM x "
-         "JOIN labs l ON l.pid = x.pid GROUP BY 1, 2", 10),
-        (f"WITH x AS (SELECT v.pid, d.day, d.label FROM {JOIN}) SELECT x.day, x.label, count(*) FROM labs l "
-         "LEFT JOIN x ON l.pid = x.pid GROUP BY 1, 2", 11),
-        (f"WITH x AS (SELECT v.pid, d.day, d.label FROM {JOIN}) SELECT x.day, y.label, count(*) FROM x "
-         "JOIN x AS y ON y.pid = x.pid GROUP BY 1, 2", 63),  # two scans of one join
-        (f"SELECT day, label, count(*) FROM (SELECT v.pid, d.day, d.label, count(*) AS n FROM {JOIN} GROUP BY ALL) "
-         "WHERE n > 1 GROUP BY 1, 2", 10),
-        (f"SELECT d.day, d.label, count(*) FROM {JOIN} WHERE EXISTS (SELECT 1 FROM labs l WHERE l.pid = v.pid) "
-         "GROUP BY 1, 2", 10),
-        ("SELECT t.a, t.b, count(*) FROM visits v JOIN (VALUES (1, 'x'), (2, 'y'), (2, 'x')) AS t(a, b) "
-         "ON t.a = v.day GROUP BY 1, 2", 3),
-        ("SELECT d.day, d.up, count(*) FROM visits v JOIN (SELECT day, upper(label) AS up FROM days WHERE day > 3) d "
-         "ON d.day = v.day GROUP BY 1, 2", 4),
-        ("SELECT d.day, d.label, count(v.cost) FROM days d LEFT JOIN visits v ON d.day = v.day AND d.rate > 1 "
-         "GROUP BY 1, 2", 10),
+        (
+            f"WITH x AS (SELECT v.pid, d.day, d.label FROM {JOIN}) SELECT x.day, x.label, count(*) FROM x "
+            "JOIN labs l ON l.pid = x.pid GROUP BY 1, 2",
+            10,
+        ),
+        (
+            f"WITH x AS (SELECT v.pid, d.day, d.label FROM {JOIN}) SELECT x.day, x.label, count(*) FROM labs l "
+            "LEFT JOIN x ON l.pid = x.pid GROUP BY 1, 2",
+            11,
+        ),
+        (
+            f"WITH x AS (SELECT v.pid, d.day, d.label FROM {JOIN}) SELECT x.day, y.label, count(*) FROM x "
+            "JOIN x AS y ON y.pid = x.pid GROUP BY 1, 2",
+            63,
+        ),  # two scans of one join
+        (
+            f"SELECT day, label, count(*) FROM (SELECT v.pid, d.day, d.label, count(*) AS n FROM {JOIN} GROUP BY ALL) "
+            "WHERE n > 1 GROUP BY 1, 2",
+            10,
+        ),
+        (
+            f"SELECT d.day, d.label, count(*) FROM {JOIN} WHERE EXISTS (SELECT 1 FROM labs l WHERE l.pid = v.pid) "
+            "GROUP BY 1, 2",
+            10,
+        ),
+        (
+            "SELECT t.a, t.b, count(*) FROM visits v JOIN (VALUES (1, 'x'), (2, 'y'), (2, 'x')) AS t(a, b) "
+            "ON t.a = v.day GROUP BY 1, 2",
+            3,
+        ),
+        (
+            "SELECT d.day, d.up, count(*) FROM visits v "
+            "JOIN (SELECT day, upper(label) AS up FROM days WHERE day > 3) AS d ON d.day = v.day GROUP BY 1, 2",
+            4,
+        ),
+        (
+            "SELECT d.day, d.label, count(v.cost) FROM days d LEFT JOIN visits v ON d.day = v.day AND d.rate > 1 "
+            "GROUP BY 1, 2",
+            10,
+        ),
     ],
-)  # fmt: skip
+)
 def test_groups_are_the_rows_of_the_public_table(text: str, count: int) -> None:
     assert len(groups(plan_of(text, KNOWN))) == count
 
@@ -146,11 +176,37 @@ def test_a_release_has_a_cell_for_each(con: duckdb.DuckDBPyConnection) -> None:
     assert list(zip(*(c.values for c in found[:2]), strict=True)) == groups(plan)
 
 
-KEYS = ("d.day", "d.label", "d.rate", "d.day % 3", "upper(d.label)", "coalesce(d.label, 'none')", "d.day IS NULL",
-        "d.label = 'x'", "v.dept", "v.paid", "p.dept", "p.site", "p.open", "p.site * 10 + d.day % 2",
-        "CASE WHEN d.day > 4 THEN d.label END", "e.label", "e.day")  # fmt: skip
-WHERE = ("d.rate > 1", "d.label <> 'x'", "d.label IS NULL", "v.cost > 2", "p.open", "d.day = p.site", "e.rate > 1",
-         "d.day > 2 OR p.site = 1", "v.dept <> 'b'", "coalesce(d.label, 'x') = 'x'")  # fmt: skip
+KEYS = (
+    "d.day",
+    "d.label",
+    "d.rate",
+    "d.day % 3",
+    "upper(d.label)",
+    "coalesce(d.label, 'none')",
+    "d.day IS NULL",
+    "d.label = 'x'",
+    "v.dept",
+    "v.paid",
+    "p.dept",
+    "p.site",
+    "p.open",
+    "p.site * 10 + d.day % 2",
+    "CASE WHEN d.day > 4 THEN d.label END",
+    "e.label",
+    "e.day",
+)
+WHERE = (
+    "d.rate > 1",
+    "d.label <> 'x'",
+    "d.label IS NULL",
+    "v.cost > 2",
+    "p.open",
+    "d.day = p.site",
+    "e.rate > 1",
+    "d.day > 2 OR p.site = 1",
+    "v.dept <> 'b'",
+    "coalesce(d.label, 'x') = 'x'",
+)
 
 
 def _statement(rng: random.Random) -> str:

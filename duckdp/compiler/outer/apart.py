@@ -33,6 +33,7 @@ from duckdp.compiler.frame import aggregates
 from duckdp.compiler.outer.block import Block, Parts, groups_of
 from duckdp.compiler.outer.constants import with_values
 from duckdp.compiler.outer.grouping_sets import TOLD, Levels, has_levels
+from duckdp.compiler.outer.over_groups import group_notes
 from duckdp.compiler.outer.public_rows import PublicRows, PublicTables
 from duckdp.compiler.outer.series import series_limited
 from duckdp.compiler.outer.trees import duplicate, named_outside, nodes_of, rebuilt
@@ -109,7 +110,11 @@ def take_apart(
     assert isinstance(outer, exp.Query)
     require_small(outer, text)
     told, own = (TOLD,) if reader.leveled else (), reader.parts.told
-    parts = [replace(q, told=(*q.told, *told, *own.get(i, ()))) for i, q in enumerate(reader.parts.queries)]
+    groups = group_notes(outer, reader.parts.queries)
+    parts = [
+        replace(q, told=(*q.told, *told, *own.get(i, ()), *([groups[i]] if i in groups else ())))
+        for i, q in enumerate(reader.parts.queries)
+    ]
     return Apart(parts=tuple(parts), outer=outer, public=reader.public.read(outer, text))
 
 
