@@ -88,6 +88,29 @@ def test_what_is_known_of_rows_is_of_todays_rows(owner: duckdp.Curator, data: st
     assert caught.value.code == "C104"
 
 
+def test_keys_of_one_public_row_are_told_of_todays_rows(owner: duckdp.Curator, data: str) -> None:
+    """A ward has one name: 8 groups, not 64; of a row more there is one more, and the question is another."""
+    ann = owner.session("ann")
+    text = "SELECT w.ward, w.name, count(*) AS n FROM visits v JOIN wards w ON v.ward = w.ward GROUP BY 1, 2"
+    found = ann.sql(text, epsilon=100)
+    assert [row[:2] for row in found.rows()] == [(i, f"w{i}") for i in range(8)]
+    assert "(8 combinations of public wards)" in str(ann.explain(text, epsilon=1))
+    over = ann.sql(f"SELECT avg(n), count(*) FROM ({text})", epsilon=100)
+    assert over.cost == "nothing"  # the same release
+    assert over.rows()[0][1] == 8 and abs(over.rows()[0][0] - 500 / 8) < 20
+    assert "aggregated once more: 8 groups, empty ones included" in over.notes
+    with duckdb.connect(data) as con:
+        con.execute("INSERT INTO wards VALUES (3, 'other')")
+    owner.refresh(reason="another name")
+    again = ann.sql(text, epsilon=100)
+    assert again.cost != "nothing"
+    assert len(again.rows()) == 9 and (3, "other") in [row[:2] for row in again.rows()]
+    kept = ann.sql(
+        text.replace("FROM visits v JOIN wards w", "FROM wards w LEFT JOIN visits v").replace("*", "v.ward"), epsilon=50
+    )
+    assert [row[:2] for row in kept.rows()] == [row[:2] for row in again.rows()]
+
+
 @pytest.mark.parametrize(
     ("name", "given", "code"),
     [

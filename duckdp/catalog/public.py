@@ -59,10 +59,14 @@ def write_together(domains: Mapping[str, Sequence[Any]], rows: Collection[Sequen
 
     >>> write_together({"a": (5, 7), "b": ("x", None)}, [(7, None), (5, "x"), (7, None)])
     {'listed': ('a', 'b'), 'together': '0,0;1,1'}
+    >>> write_together({"a": (5, 7)}, [(6,)])
+    {}
     """
     if not domains or not 0 < len(rows) * len(domains) <= MOST_TOGETHER:
         return {}
     places = [{value: place for place, value in enumerate(domain)} for domain in domains.values()]
+    if any(value not in of for row in rows for of, value in zip(places, row, strict=True)):
+        return {}  # the source changed between two reads: nothing is answered by its figures then
     found = sorted({tuple(of[value] for of, value in zip(places, row, strict=True)) for row in rows})
     return {"listed": tuple(domains), "together": ";".join(",".join(map(str, row)) for row in found)}
 

@@ -36,7 +36,7 @@ from duckdp.compiler.relations.unit_groups import UnitGroups
 from duckdp.compiler.relations.windowed import Windowed
 from duckdp.compiler.relations.with_public import WithPublic
 
-_TOLD = ", as far as public {} has them"
+_TOLD = ", as far as rows of public {} have it"
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _told(table: Table, scan: _Scan, where: Expr | None, *, filled: bool) -> lis
     def place(part: Expr) -> Expr | None:
         return of.get(part.column.name) if isinstance(part, ColumnRef) else None
 
-    own = conjuncts_of(scan.node.on) if scan.node.how == "inner" else []
+    own = conjuncts_of(scan.node.on)  # of a LEFT JOIN too: a public row of which it is false meets nobody
     found = [(replaced(c, place), False) for c in own if columns(c) and {n.name for n in columns(c)} <= set(of)]
     found += [(c, False) for c in conjuncts_of(scan.node.public.where) if columns(c)]
     for condition in conjuncts_of(where):

@@ -39,6 +39,7 @@ _T_GATE = ("tests/adversary/test_more_attacks.py", "tests/compiler/test_parse.py
 _T_GRANTS, _T_CAPS = ("tests/test_grants.py",), ("tests/test_caps.py",)
 _T_FACTS = ("tests/compiler/test_totality.py", "tests/compiler/test_meaning.py")
 _RULED_OUT, _T_RULED_OUT = "duckdp/compiler/ruled_out.py", ("tests/compiler/test_ruled_out.py",)
+_PUBLIC_KEYS, _T_PUBLIC_KEYS = "duckdp/compiler/public_keys.py", ("tests/compiler/test_public_keys.py",)
 _T_DOMAINS = ("tests/compiler/test_domains.py",)
 _T_FRONT = ("tests/test_guarded.py", "tests/adversary/test_escapes.py", "tests/test_front.py")
 _T_ROUTING = ("tests/test_routing.py", "tests/test_routing_rows.py")
@@ -47,8 +48,13 @@ _T_VIEWS = ("tests/test_declarations.py", "tests/adversary/test_hostile_schemas.
 # fmt: off
 GATE: tuple[Mutant, ...] = (
     # ---- tokens
-    Mutant("combinations: hours by the day", "duckdp/compiler/combinations.py", "return days_between(column) if all(by_day(expr, column) for expr in whole) else None", "return days_between(column)", ("tests/compiler/test_combinations.py",)),
+    Mutant("combinations: hours by the day", "duckdp/compiler/listed_columns.py", "return frozenset() if column.kind is Kind.DATE else None", "return frozenset()", ("tests/compiler/test_combinations.py",)),
+    Mutant("combinations: constants alone stand for what is between them", "duckdp/compiler/listed_columns.py", "tuple(_within(column, [*marks, *middles]))", "tuple(_within(column, marks))", ("tests/compiler/test_combinations.py",)),
     Mutant("combinations: a label stands for nothing", "duckdp/compiler/combinations.py", " and column.other is None else None", " else None", ("tests/compiler/test_combinations.py",)),
+    Mutant("public keys: rows without a public one", _PUBLIC_KEYS, "    if scan.missing:\n        found |=", "    if False:\n        found |=", _T_PUBLIC_KEYS),
+    Mutant("public keys: ON of a LEFT JOIN chooses rows", _PUBLIC_KEYS, "(replaced(c, place), False)", "(replaced(c, place), True)", _T_PUBLIC_KEYS),
+    Mutant("public keys: two scans are one", _PUBLIC_KEYS, "(*way, word)", "()", _T_PUBLIC_KEYS),
+    Mutant("public keys: other public rows are the same question", _PLAN, '**({"together": digest_together(self.query)} if self.query.together else {}),', "", _T_PUBLIC_KEYS),
     Mutant("tokens: brackets in each other", _TOKENS, "            if len(levels) > MAX_BRACKETS:\n", "            if False:\n", _T_TOKENS),
     Mutant("tokens: types in each other", _TOKENS, "            if levels[-1] > MAX_TYPED:\n", "            if False:\n", _T_TOKENS),
     Mutant("tokens: types in a row", _TOKENS, "        if row > MAX_TYPES:\n", "        if False:\n", _T_TOKENS),
