@@ -20,7 +20,7 @@ WEIGHTS: tuple[Mutant, ...] = (
     Mutant("weights: below is not looked at", _WEIGHTS, "if below.value is not None:", "if False:", _T),
     Mutant("weights: the sign of below", _WEIGHTS, "Reply(value=-below.value", "Reply(value=below.value", _T),
     Mutant("weights: the interval forgets the threshold's noise", _WEIGHTS, "return self.off + self.vector.miss_error() + 1", "return self.off // 2", _T),
-    Mutant("weights: a share of nothing", _WEIGHTS, "share = min(max(value / total, least), 1 - least)", "share = min(max(value / total, 0.0), 1.0)", _T),
+    Mutant("weights: a share of nothing", _WEIGHTS, "        share = min(max(share, least), 1 - least)\n        moved = np.where(members", "        moved = np.where(members", _T),
     Mutant("weighted stream: the threshold is drawn anew", _STREAM, "int(json.loads(past.secrets[0]))", "self.weights.begin()", _T_PMW),
     Mutant("weighted stream: hits of before are forgotten", _STREAM, "left = self.hits - len(standing.measured) - found.measured", "left = self.hits - found.measured", _T_PMW),
     Mutant("steps: a shorter list knows what came later", "duckdp/core/steps.py", "if place < self._length else None", "if place < len(self._shared.steps) else None", ("tests/test_interactive_growth.py",)),
