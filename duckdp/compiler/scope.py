@@ -152,13 +152,16 @@ class Named:
         names: the first one alone where several relations stand.
         view: of the table.
         hidden: nobody can name it: its columns are what tests of subqueries tell (``FLAG``).
+        own: it is a table under its own name, which its schema's may precede.
     """
 
     names: tuple[str, ...]
     view: View
     hidden: bool = False
+    own: bool = False
 
 
+SCHEMA = "main"  # of every protected table, where an analyst writes it
 FLAG = "__dp_found_"  # begins the names of what tests of subqueries tell; refused where an analyst writes it
 
 
@@ -187,7 +190,7 @@ class RowScope:
         strict: bool = False,
     ) -> None:
         self.table, self.text, self.merged, self.around = table, text, merged, around
-        own = Named(names=tuple(dict.fromkeys((alias or table.name, table.name))), view=view_of(table))
+        own = Named(names=tuple(dict.fromkeys((alias or table.name, table.name))), view=view_of(table), own=not alias)
         self.named = (own,) if named is None else tuple(named)
         self.shown = tuple(n for n in self.named if not n.hidden)
         self.strict = strict or around is not None or len(self.shown) > 1
@@ -225,7 +228,7 @@ class RowScope:
 
     def key(self, node: exp.Expression) -> KeyId | None:
         """What a column names rows of; each of them is of one unit, so equal keys are of one unit."""
-        if not isinstance(node, exp.Column) or node.args.get("db") or node.args.get("catalog"):
+        if not isinstance(node, exp.Column):
             return None
         found = [n for n in self._candidates(node) if _has(n.view, node.name)]
         if not found and self.around is not None:
@@ -239,7 +242,7 @@ class RowScope:
 
     def is_unit(self, node: exp.Expression) -> bool:
         """Whether a node is the privacy unit: by where the column comes from."""
-        if not isinstance(node, exp.Column) or node.args.get("db") or node.args.get("catalog"):
+        if not isinstance(node, exp.Column):
             return False
         if (
             not node.table
@@ -304,8 +307,6 @@ class RowScope:
 
     def column(self, node: exp.Column) -> Expr:
         """What a column node names."""
-        if node.args.get("db") or node.args.get("catalog"):
-            refuse("Q202", "field access is outside the allow-list. Name a column.", node, self.text)
         candidates = self._candidates(node)
         holders = [n for n in candidates if _has(n.view, node.name)]
         if not holders and self.around is not None:
@@ -314,13 +315,11 @@ class RowScope:
             which = " or ".join(f"{n.names[0]}.{node.name[:63]}" for n in holders)
             refuse("Q203", f'"{node.name[:63]}" stands in several relations of FROM. Write {which}.', node, self.text)
         if not candidates:
-            refuse(
-                "Q205",
-                f'"{node.table[:63]}" is not a relation of this query. Write '
-                f"{self.named[0].names[-1]}.{node.name[:63]}.",
-                node,
-                self.text,
-            )
+            before = ".".join(part.name[:63] for part in node.parts[:-1])
+            first = self.named[0]
+            field = node.args.get("db") and not _has(first.view, node.name)
+            way = "Name a column." if field else f"Write {first.names[0]}.{node.name[:63]}."
+            refuse("Q205", f'"{before}" is not a relation of this query. {way}', node, self.text)
         found = next((e for n in candidates if (e := n.view.column(node.name)) is not None), None)
         if found is not None:
             return found
@@ -339,6 +338,9 @@ class RowScope:
         qualifier, own = node.table.lower(), 1 if self.strict else None
         if node.name.startswith(FLAG):
             return [n for n in self.named if n.hidden]
+        if node.args.get("db"):  # then it is a table, never a CTE or an alias
+            schema = SCHEMA if not node.args.get("catalog") and node.text("db").lower() == SCHEMA else None
+            return [n for n in self.shown if n.own and schema and n.names[0].lower() == qualifier]
         return [n for n in self.shown if not qualifier or qualifier in (name.lower() for name in n.names[:own])]
 
     def _refuse_unknown(self, node: exp.Column, candidates: Sequence[Named]) -> NoReturn:

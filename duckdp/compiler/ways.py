@@ -189,6 +189,7 @@ NO_RULE: dict[type[exp.Expression], str] = {
     exp.GroupingSets: LEVELS,
     exp.Between: "BETWEEN SYMMETRIC is outside the allow-list. Write the smaller end first: x BETWEEN 50 AND 60.",
     exp.SimilarTo: "SIMILAR TO is outside the allow-list. Use regexp_full_match(x, 'a.*').",
+    exp.Dot: "a name has at most a schema and a table before it. Write t.x, with the table's and the column's name.",
     exp.Any: "ANY is outside the allow-list. Use x IN (1, 2).",
 }
 NEEDED = {

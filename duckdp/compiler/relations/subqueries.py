@@ -41,7 +41,7 @@ from duckdp.compiler.relations.relation import MAX_NODES, Relation
 from duckdp.compiler.relations.stacking import Stacking
 from duckdp.compiler.relations.windowing import Windowing, has_windows
 from duckdp.compiler.scalars import Scalars
-from duckdp.compiler.scope import FLAG, Named, RowScope, View, view_from, view_of
+from duckdp.compiler.scope import FLAG, SCHEMA, Named, RowScope, View, view_from, view_of
 
 NO_TABLE = "the query names no table. "
 
@@ -179,7 +179,7 @@ class Subqueries(Choosing):
                 continue
             if part not in ("db", "catalog"):
                 refuse_clause(part, value, node, self.text)
-            if part == "catalog" or node.db.lower() != "main":
+            if part == "catalog" or node.db.lower() != SCHEMA:
                 written = node.name[:63]
                 self._refuse("Q201", f'a table stands here without catalog and schema. Write "{written}".', node)
         cte = None if node.args.get("db") else known.get(node.name.lower())
@@ -192,7 +192,8 @@ class Subqueries(Choosing):
         if table is None:
             near = closest(node.name, [*known, *self.tables])
             self._refuse("Q205", f'"{node.name[:63]}" is not a protected table. {near}', node)
-        return Named(names=tuple(dict.fromkeys((node.alias or table.name, table.name))), view=view_of(table))
+        names = tuple(dict.fromkeys((node.alias or table.name, table.name)))
+        return Named(names=names, view=view_of(table), own=not node.alias)
 
     def _renamed(self, view: View, alias: exp.Expression | None, node: exp.Expression) -> View:
         """A view whose columns are given other names, in their order."""
