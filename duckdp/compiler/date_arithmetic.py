@@ -15,8 +15,10 @@ from sqlglot import exp
 from duckdp.catalog.table import Kind
 from duckdp.compiler import clock, ways
 from duckdp.compiler.expression import Call, Case, Expr, Literal, columns
-from duckdp.compiler.facts import date_bounds
+from duckdp.compiler.literals import small_int
+from duckdp.compiler.moment_ends import constant_moment, moment_ends
 from duckdp.compiler.operators.dates import FORMATS
+from duckdp.compiler.operators.moved import later
 from duckdp.compiler.parse import refuse
 
 DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
@@ -34,6 +36,7 @@ _UNITS = {  # months, days and microseconds
 _PASSED, _YEARS = ("date_sub", "datesub"), ("year", "years")  # names of calls, and of a part
 _WHOLE = ("year", "quarter", "month", "week", "day")
 _MOST = 1_000_000  # units of one interval
+_FARTHEST = 6_000_000_000  # months, days or minutes: more than the calendar has
 MAX_FORMAT = 64  # characters of strftime's: each row's work grows with them
 _DAY, _MINUTE = 86_400_000_000, 60_000_000  # microseconds
 _WIDEST = 366_000 * _DAY  # of a bucket: a thousand years
@@ -55,9 +58,17 @@ class Span:
         """As DuckDB compares it, in microseconds: a month has 30 days, a day 24 hours."""
         return (self.months * 30 + self.days) * 86_400_000_000 + self.micros
 
-    def times(self, sign: int) -> Span:
-        """Forward (1) or back (-1)."""
-        return Span(sign * self.months, sign * self.days, sign * self.micros)
+    def times(self, times: int) -> Span:
+        """So many of them; back where it is negative."""
+        return Span(times * self.months, times * self.days, times * self.micros)
+
+    def plus(self, other: Span) -> Span:
+        """Both, as DuckDB adds intervals: part by part."""
+        return Span(self.months + other.months, self.days + other.days, self.micros + other.micros)
+
+    def after(self, day: dt.date) -> dt.datetime | None:
+        """The moment so much later; None beyond the calendar."""
+        return later(day, self.months, self.days, self.micros)
 
 
 class MomentNodes(ABC):
@@ -85,19 +96,43 @@ class MomentNodes(ABC):
         return Literal(dt.datetime.combine(clock.today(), dt.time()), Kind.TIMESTAMP)
 
     def _interval(self, node: exp.Expression) -> Span | None:
-        """A constant interval; None of anything else."""
+        """A constant interval, or some that are put together; None of anything else."""
         if isinstance(node, exp.Paren):
             return self._interval(node.this)
+        if isinstance(node, (exp.Neg, exp.Add, exp.Sub, exp.Mul)):
+            found = self._put_together(node)
+            if found is not None and max(map(abs, (found.months, found.days, found.micros // _MINUTE))) > _FARTHEST:
+                refuse("Q202", f"this INTERVAL is longer than the calendar. {ways.INTERVAL}", node, self.text)
+            return found
+        if not isinstance(node, exp.Interval) or not isinstance(number := node.this.unnest(), exp.Literal):
+            return None
+        unit = str(node.args["unit"].name) if node.args.get("unit") is not None else ""
+        parts = re.fullmatch(r"\s*(-?\d{1,7}\s+[a-z]+\s*)+", f"{number.name} {unit}".lower())  # '1 month 3 days' too
+        pairs = re.findall(r"(-?\d+)\s+([a-z]+)", parts[0]) if parts is not None and len(parts[0]) < MAX_FORMAT else []
+        units = [_UNITS.get(name.rstrip("s")) for _, name in pairs]
+        if not pairs or None in units or any(abs(int(count)) > _MOST for count, _ in pairs):
+            refuse("Q202", f"an INTERVAL takes a whole number and a unit. {ways.INTERVAL}", node, self.text)
+        found = Span(0, 0, 0)
+        for (count, _), one in zip(pairs, units, strict=True):
+            found = found.plus(Span(*(one or (0, 0, 0))).times(int(count)))
+        return found
+
+    def _put_together(self, node: exp.Expression) -> Span | None:
+        """The interval that a sign makes of intervals, or of one and a whole number."""
         if isinstance(node, exp.Neg):
             found = self._interval(node.this)
             return None if found is None else found.times(-1)
-        if not isinstance(node, exp.Interval) or not isinstance(node.this, exp.Literal):
+        if isinstance(node, exp.Mul):
+            for one, other in ((node.this, node.expression), (node.expression, node.this)):
+                times = small_int(other.unnest())
+                if times is not None and (found := self._interval(one)) is not None:
+                    return found.times(times)
             return None
-        unit = str(node.args["unit"].name).lower().rstrip("s") if node.args.get("unit") is not None else ""
-        number = re.fullmatch(r"-?\d{1,7}", node.this.name.strip())
-        if unit not in _UNITS or number is None or abs(int(number[0])) > _MOST:
-            refuse("Q202", f"an INTERVAL takes a whole number and a unit. {ways.INTERVAL}", node, self.text)
-        return Span(*(int(number[0]) * part for part in _UNITS[unit]))
+        first = self._interval(node.this)  # of a long sum of numbers no more than its first is looked at
+        second = None if first is None else self._interval(node.expression)
+        if first is None or second is None:
+            return None
+        return first.plus(second.times(-1 if isinstance(node, exp.Sub) else 1))
 
     def _interval_added(self, node: exp.Expression) -> Expr | None:
         """A date or timestamp plus or minus a constant interval; None of other sums."""
@@ -143,9 +178,12 @@ class MomentNodes(ABC):
         """A moment moved by an interval: a TIMESTAMP, as in DuckDB."""
         if arg.kind not in (Kind.DATE, Kind.TIMESTAMP):
             refuse("Q203", f"an INTERVAL is added to a date or timestamp. {ways.INTERVAL}", node, self.text)
-        ends = date_bounds(arg)
+        arg = constant_moment(arg) or arg
+        ends = moment_ends(arg)
         read = [c.null_value for c in columns(arg)]
-        moved = None if ends is None or any(v is not None for v in read) else [later(end, span) for end in ends]
+        moved = None if ends is None or any(v is not None for v in read) else [span.after(end) for end in ends]
+        if isinstance(arg, Literal) and moved == [None, None]:
+            refuse("Q402", f"this is before year 1 or after year 9999. {ways.NEEDED[Kind.DATE]}", node, self.text)
         if moved is None or None in moved:
             refuse("Q402", f"this date has no bounds that keep it within the calendar. {ways.BOUNDED}", node, self.text)
         if isinstance(arg, Literal):
@@ -273,18 +311,3 @@ def told_today() -> str:
     return (
         f"now() and current_date are the beginning of {clock.today().isoformat()} in UTC; tomorrow is another question"
     )
-
-
-def later(day: dt.date, span: Span) -> dt.datetime | None:
-    """A moment moved by an interval as DuckDB does: months first, to the last day of a shorter one."""
-    moment = day if isinstance(day, dt.datetime) else dt.datetime.combine(day, dt.time())
-    years, month = divmod(moment.month - 1 + span.months, 12)
-    year = moment.year + years
-    if not 1 <= year <= 9999:
-        return None
-    last = calendar.monthrange(year, month + 1)[1]
-    moment = moment.replace(year=year, month=month + 1, day=min(moment.day, last))
-    try:
-        return moment + dt.timedelta(days=span.days, microseconds=span.micros)
-    except OverflowError:
-        return None

@@ -7,8 +7,8 @@ from itertools import takewhile
 
 from sqlglot import exp
 
-from duckdp.compiler.date_arithmetic import Span, later
 from duckdp.compiler.literals import small_int
+from duckdp.compiler.operators.moved import later
 
 MOST_ROWS = 5_000  # of one series
 _FAR = 10**7  # of a unit's days or months: no step within the calendar has as many
@@ -65,7 +65,7 @@ def _moments(series: exp.GenerateSeries, open_end: bool) -> list[exp.Expression]
     months, days = step
     if months and start.day > 28:  # each step begins where the one before it ended: of a shorter month another day
         return []
-    moments = (later(start, Span(months * i, days * i, 0)) for i in range(MOST_ROWS + 1))
+    moments = (later(start, months * i, days * i, 0) for i in range(MOST_ROWS + 1))
     found = [m for m in takewhile(lambda m: m is not None and (m < end if open_end else m <= end), moments) if m]
     if len(found) > MOST_ROWS:
         return []

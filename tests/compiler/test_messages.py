@@ -380,6 +380,11 @@ WAYS = [
     (f"{N} WHERE agee = 1", '"age"', f"{N} WHERE age = 1"),
     (f"{N} WHERE (age, cost) > (1, 2)", "a > 1 OR (a = 1 AND b > 2)", f"{N} WHERE age > 1 OR (age = 1 AND cost > 2)"),
     (f"{N} WHERE born > born - INTERVAL '1.5 days'", "INTERVAL 30 DAY", f"{N} WHERE born > born - INTERVAL 30 DAY"),
+    (
+        f"{N} WHERE born > DATE '1991-01-01' + 900000000 * INTERVAL 1000 YEAR",
+        "INTERVAL 30 DAY",
+        f"{N} WHERE born > DATE '1991-01-01' + 9 * INTERVAL 1 YEAR",
+    ),
     (f"{N} WHERE age + INTERVAL 1 DAY > 3", "INTERVAL 30 DAY", f"{N} WHERE born + INTERVAL 30 DAY > seen"),
     (f"{N} WHERE date_add(born, 3) > born", "INTERVAL 30 DAY", f"{N} WHERE date_add(born, INTERVAL 30 DAY) > born"),
     (f"{N} WHERE age > INTERVAL 1 DAY", "date_diff('day', x, y)", f"{N} WHERE date_diff('day', born, seen) > 1"),

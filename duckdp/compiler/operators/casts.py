@@ -11,6 +11,7 @@ from duckdp.catalog.table import INTEGER_RANGES, Kind
 from duckdp.compiler.expression import Call
 from duckdp.compiler.number_types import INTEGER, always_of, of_first
 from duckdp.compiler.operators.dates import moments, of_days
+from duckdp.compiler.operators.moved import as_day, as_moment
 from duckdp.compiler.operators.row import (
     Args,
     B,
@@ -56,14 +57,6 @@ def _truth(args: list[Vector], cells: int) -> Vector:
 
 def _at(convert: Callable[[dt.date], dt.date]) -> Callable[[Days], Days]:
     return lambda days: (convert(days[0]), convert(days[1]))
-
-
-def _as_timestamp(d: dt.date) -> dt.datetime:
-    return d if isinstance(d, dt.datetime) else dt.datetime(d.year, d.month, d.day)
-
-
-def _as_date(d: dt.date) -> dt.date:
-    return d.date() if isinstance(d, dt.datetime) else d
 
 
 def _converted(call: Call, args: Sequence[Span]) -> Span:
@@ -163,7 +156,8 @@ CASTS: tuple[Operator, ...] = (
         takes=(S,),
         gives=D,
         sql=lambda a, _: f"CAST({a[0]} AS DATE)",
-        dates=_at(_as_date),
+        dates=_at(as_day),
+        moved=lambda moment, _: as_day(moment),
         encloses=_converted,
     ),
     Operator(
@@ -172,7 +166,8 @@ CASTS: tuple[Operator, ...] = (
         takes=(D,),
         gives=S,
         sql=lambda a, _: f"CAST({a[0]} AS TIMESTAMP)",
-        dates=_at(_as_timestamp),
+        dates=_at(as_moment),
+        moved=lambda moment, _: as_moment(moment),
         encloses=_converted,
     ),
 )

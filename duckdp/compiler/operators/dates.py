@@ -14,6 +14,7 @@ from sqlglot import exp
 from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Call
 from duckdp.compiler.number_types import INTEGER, always_of
+from duckdp.compiler.operators.moved import as_day, as_moment, cut_moment, shifted_moment
 from duckdp.compiler.operators.row import Args, D, N, Operator, S, T, always, short, within
 from duckdp.compiler.operators.spans import Rule, everything
 from duckdp.core.calendar import DAY, EARLIEST, PERIODS, bucket_number, bucket_start, part_range, read_width, truncated
@@ -139,7 +140,7 @@ def _micros(args: Args) -> Interval:
 
 def _seconds(args: Args, _: str) -> Interval:
     first, last = args[0].dates or (dt.date(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999))
-    least, most = ((_moment(d) - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1) for d in (first, last))
+    least, most = ((as_moment(d) - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1) for d in (first, last))
     return Interval(math.floor(least / 1e6), math.ceil(most / 1e6))
 
 
@@ -161,7 +162,7 @@ def _between(args: Args, unit: str) -> tuple[int, int] | None:
     if args[0].dates is None or args[1].dates is None:
         return None
     a, b, c, d = (
-        np.array(_moment(end), dtype="datetime64[us]").astype(np.int64) for arg in args for end in arg.dates or ()
+        np.array(as_moment(end), dtype="datetime64[us]").astype(np.int64) for arg in args for end in arg.dates or ()
     )
     number = PERIODS[unit]
     room = 1 if unit == "week" or (unit in ("hour", "minute") and min(a, c) < 0) else 0  # as in _difference
@@ -180,10 +181,6 @@ def _passed_image(args: Args, unit: str) -> Interval:
         return REALS
     least, most = found
     return Interval(least - 1 if least > 0 else least, most + 1 if most < 0 else most)
-
-
-def _moment(d: dt.date) -> dt.datetime:
-    return d if isinstance(d, dt.datetime) else dt.datetime(d.year, d.month, d.day)
 
 
 def _part(
@@ -276,6 +273,7 @@ DATES: tuple[Operator, ...] = (
         takes=(S,),
         gives=S,
         sql=lambda a, months_days_micros: _shifted(a[0], months_days_micros),
+        moved=shifted_moment,
     ),
     *(
         Operator(  # in seconds from 1970
@@ -301,6 +299,7 @@ DATES: tuple[Operator, ...] = (
         offered=("date_trunc",),
         period=True,
         sql=lambda a, unit: f"CAST(system.main.date_trunc('{_unit(unit)}', {a[0]}) AS DATE)",
+        moved=lambda moment, unit: as_day(cut_moment(moment, unit)),
         encloses=_truncated,
     ),
     Operator(
@@ -311,6 +310,7 @@ DATES: tuple[Operator, ...] = (
         offered=("date_trunc",),
         period=True,
         sql=lambda a, unit: f"system.main.date_trunc('{_unit(unit)}', {a[0]})",
+        moved=cut_moment,
         encloses=_truncated,
     ),
     Operator(

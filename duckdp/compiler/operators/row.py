@@ -117,6 +117,7 @@ class Operator:
         interval: image of a NUMBER, from facts of the arguments and the option.
         integral, nullable: whether the result is whole, or may be NULL, from facts of the arguments.
         dates: first and last of a DATE or TIMESTAMP, from those of the argument.
+        moved: the moment that it makes of a moment and the option, which grows with it; None beyond the calendar.
         keeps_finite: finite where its arguments are.
         exact: the result lies in the interval to the last digit, and is no NaN, for finite arguments.
         undefined: whether numbers that are not NaN may give NaN, from their facts.
@@ -168,6 +169,7 @@ class Operator:
     integral: Callable[[Args], bool] = never
     nullable: Callable[[Args], bool] = any_nullable
     dates: Callable[[Days], Days] | None = None
+    moved: Callable[[dt.date, str], dt.date | None] | None = None
     keeps_finite: bool = False
     exact: bool = False
     undefined: Callable[[Facts, Facts], bool] | None = None

@@ -1,0 +1,169 @@
+"""Dates and intervals that are computed mean what DuckDB means, and lie between the ends that are known of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import duckdb
+import pytest
+
+from duckdp.catalog.table import Kind, Table
+from duckdp.compiler import moment_ends as known
+from duckdp.compiler.expression import Expr, Literal, columns
+from duckdp.compiler.parse import parse_scalar
+from duckdp.compiler.scalars import Scalars
+from duckdp.compiler.scope import RowScope
+from duckdp.errors import QueryError
+from tests.compiler.test_meaning import ours, same
+from tests.gate import clinic, column
+
+FIRST, LAST = dt.date(1890, 2, 27), dt.date(2110, 5, 31)
+LENGTHS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+CONSTANTS = (
+    "DATE '2020-03-31'",
+    "DATE '1969-12-31'",
+    "DATE '1900-02-28'",
+    "TIMESTAMP '2024-02-29 23:59:59.999999'",
+    "TIMESTAMP '1969-12-31 23:59:59'",
+)
+
+
+def between(kind: str) -> dict[str, object]:
+    """The bounds of a column."""
+    if kind == "DATE":
+        return {"lower": FIRST, "upper": LAST}
+    return {"lower": dt.datetime.combine(FIRST, dt.time()), "upper": dt.datetime.combine(LAST, dt.time(1, 2, 3, 4))}
+
+
+def bounded() -> Table:
+    """Dates and timestamps with bounds, of wild rows within them."""
+    kinds = {"da": "DATE", "db": "DATE", "ta": "TIMESTAMP", "tb": "TIMESTAMP"}
+    made = tuple(column(name, kind, **between(kind)) for name, kind in kinds.items())
+    return clinic(name="r", relation=("memory", "main", "r"), unit_key=None, columns=made)
+
+
+@pytest.fixture(scope="module")
+def dated() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Table r of the same."""
+    rng = random.Random(3)
+    with duckdb.connect(":memory:") as con:
+        con.execute("CREATE TABLE r (i INTEGER, da DATE, db DATE, ta TIMESTAMP, tb TIMESTAMP)")
+        for i in range(80):
+            row: list[object] = [i]
+            for kind in ("DATE", "DATE", "TIMESTAMP", "TIMESTAMP"):
+                first, last = between(kind).values()
+                day = FIRST + dt.timedelta(days=rng.randrange((LAST - FIRST).days))
+                moment = dt.datetime.combine(
+                    day, rng.choice([dt.time(), dt.time(23, 59, 59, 999999), dt.time(0, 0, 1)])
+                )
+                edge = rng.choice([first, last, dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2000, 2, 29), None])
+                row.append(edge if rng.random() < 0.3 else day if kind == "DATE" else moment)
+            con.execute("INSERT INTO r VALUES (?, ?, ?, ?, ?)", row)
+        yield con
+
+
+def interval(rng: random.Random, depth: int) -> str:
+    """A constant interval."""
+    if depth > 0:
+        one, other = interval(rng, depth - 1), interval(rng, depth - 1)
+        return rng.choice([f"({one} + {other})", f"({one} - {other})", f"(3 * {one})", f"({one} * 2)", f"(-({one}))"])
+    number, unit = rng.choice([0, 1, 2, 13, 31, 400]), rng.choice(LENGTHS)
+    forms = [f"INTERVAL {number} {unit}", f"INTERVAL '{number}' {unit}S", f"INTERVAL '-{number} {unit} 1 day'"]
+    return rng.choice([*forms, f"INTERVAL ({number}) {unit}"])
+
+
+def moment(rng: random.Random, depth: int, leaves: tuple[str, ...]) -> str:
+    """A date or timestamp."""
+    if depth <= 0:
+        return rng.choice(leaves)
+    x = moment(rng, depth - 1, leaves)
+    return rng.choice(
+        [
+            f"({x} {rng.choice('+-')} {interval(rng, rng.choice([0, 0, 1, 2]))})",
+            f"({x} {rng.choice('+-')} {interval(rng, 0)})",
+            f"date_trunc('{rng.choice(['year', 'quarter', 'month', 'week', 'day'])}', {x})",
+            f"date_trunc('{rng.choice(['hour', 'minute'])}', CAST({x} AS TIMESTAMP))",
+            f"CAST({x} AS {rng.choice(['DATE', 'TIMESTAMP'])})",
+            f"(CAST({x} AS DATE) {rng.choice('+-')} {rng.choice([0, 7, 365])})",
+        ]
+    )
+
+
+def read(text: str) -> Expr:
+    """Our translation."""
+    return Scalars(RowScope(bounded(), None, text).leaf, text)(parse_scalar(text))
+
+
+def wrong(con: duckdb.DuckDBPyConnection, text: str) -> str | None:
+    """How a text differs from DuckDB's, or leaves the ends that are known; "": it does not; None: it is refused."""
+    try:
+        expr = read(text)
+    except QueryError as error:
+        return None if error.code == "Q402" else f"{text}: {error}"
+    wanted = [row[0] for row in con.execute(f"SELECT {text} FROM r ORDER BY i").fetchall()]
+    for found, value in zip(ours(con, expr), wanted, strict=True):
+        if not same(found, value):
+            return f"{text}: {found!r}, DuckDB {value!r}"
+    ends = known.moment_ends(expr)
+    for value in wanted:
+        if ends is not None and value is not None and not _moment(ends[0]) <= _moment(value) <= _moment(ends[1]):
+            return f"{text}: {value!r} is not between {ends}"
+    return ""
+
+
+def _moment(day: dt.date) -> dt.datetime:
+    return day if isinstance(day, dt.datetime) else dt.datetime(day.year, day.month, day.day)
+
+
+@pytest.mark.parametrize("leaves", [CONSTANTS, (*CONSTANTS[:1], "da", "db", "ta", "tb")], ids=["constants", "columns"])
+def test_computed_moments_mean_what_duckdb_means(leaves: tuple[str, ...], dated: duckdb.DuckDBPyConnection) -> None:
+    rng = random.Random(11)
+    texts = [moment(rng, rng.choice([1, 2, 3, 4]), leaves) for _ in range(400)]
+    found = [wrong(dated, text) for text in texts]
+    assert [f for f in found if f] == []
+    assert found.count("") > 350
+    if leaves is CONSTANTS:
+        moved = [read(text) for text, said in zip(texts, found, strict=True) if said == "" and text.startswith("((")]
+        assert moved
+        assert all(isinstance(expr, Literal) for expr in moved if expr.kind is Kind.TIMESTAMP and not columns(expr))
+
+
+def test_last_month_is_a_constant() -> None:
+    for text in (
+        "date_trunc('month', DATE '2025-03-31') - INTERVAL 1 MONTH",
+        "date_trunc('month', TIMESTAMP '2025-03-31 10:00:00') - INTERVAL '1 month'",
+        "date_trunc('month', DATE '2025-03-31' - INTERVAL 1 MONTH) + INTERVAL 0 DAY",
+        "CAST(date_trunc('month', TIMESTAMP '2025-03-31 10:00:00') AS DATE) - (INTERVAL 2 MONTH - INTERVAL 1 MONTH)",
+    ):
+        assert read(text) == Literal(dt.datetime(2025, 2, 1), Kind.TIMESTAMP), text
+
+
+def test_what_was_answered_before_keeps_its_identity() -> None:
+    """A cut of a constant that nothing moves is written as it was: answers bought before stay free."""
+    from duckdp.compiler.expression import show
+
+    assert show(read("date_trunc('month', DATE '2025-03-31')")) == "trunc_date(date '2025-03-31', 'month')"
+    assert show(read("da - INTERVAL 1 MONTH")) == "shifted(to_timestamp(da), '-1,0,0')"
+
+
+def test_no_constant_leaves_the_calendar() -> None:
+    for text in ("DATE '0001-01-15' - INTERVAL 1 MONTH", "date_trunc('year', DATE '9999-05-01') + INTERVAL 1 YEAR"):
+        with pytest.raises(QueryError, match="year 9999"):
+            read(text)
+    for text in ("DATE '2020-01-01' + 900000000 * INTERVAL 1000 YEAR", "DATE '2020-01-01' + INTERVAL '1.5' MONTH"):
+        with pytest.raises(QueryError, match="Q202"):
+            read(text)
+
+
+def test_a_truncation_that_is_forgotten_is_caught(
+    dated: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken twin: ends that are not moved."""
+    plain = known.row_of
+    monkeypatch.setattr(
+        known, "row_of", lambda call: replace(plain(call), moved=plain(call).moved and (lambda m, _: m))
+    )
+    assert wrong(dated, "date_trunc('month', da) - INTERVAL 1 MONTH")
