@@ -31,6 +31,7 @@ OPTIONS = {"left": "2", "right": "2", "substring": "1,2", "to_integer": "INTEGER
     name: "month" for name in OPERATORS if name.startswith(("trunc_", "date_diff", "date_sub"))
 }
 OPTIONS |= {
+    "text_decimal": "38,2",
     "split_part": "1",
     "lpad": "3",
     "rpad": "3",

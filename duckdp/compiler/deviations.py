@@ -28,7 +28,7 @@ DEVIATIONS = (
     ),
     Deviation(
         "Numbers are computed as DOUBLE: whole numbers beyond 2**53 and DECIMALs of more than 15 digits lose their "
-        "last ones, and `%` where a UBIGINT meets a DECIMAL is not rounded as DuckDB does.",
+        "last ones, as texts too, and `%` where a UBIGINT meets a DECIMAL is not rounded as DuckDB does.",
         "DOUBLE is the one type whose arithmetic never raises.",
     ),
     Deviation(

@@ -17,6 +17,7 @@ from sqlglot import exp
 from duckdp.arguments import plain
 from duckdp.catalog.table import Kind
 from duckdp.compiler import ways
+from duckdp.compiler.as_texts import AsTexts
 from duckdp.compiler.case_nodes import CaseNodes
 from duckdp.compiler.date_arithmetic import COMPARED, MomentNodes
 from duckdp.compiler.dates import DateNodes
@@ -53,7 +54,7 @@ MAX_LITERAL = 256  # bytes
 Leaf = Callable[[exp.Expression], Expr | None]
 
 
-class Scalars(CaseNodes, NumberNodes, MomentNodes, DateNodes, TextNodes):
+class Scalars(CaseNodes, NumberNodes, MomentNodes, DateNodes, AsTexts, TextNodes):
     """Translates scalar expressions of the parser into ours.
 
     Args:

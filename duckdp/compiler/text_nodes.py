@@ -20,10 +20,8 @@ from duckdp.compiler.literals import small_int
 from duckdp.compiler.number_types import INTEGER
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.spelling import spelled
-from duckdp.compiler.types import type_of
 
 MAX_PATTERN = 64  # bytes
-EXACT = 2**53  # whole numbers up to here are exact as DOUBLE
 MOST_PARTS = 16  # of split_part: the place of a part
 MOST_GROUPS = 9  # of a regular expression: the number of the one that is taken
 MOST_REPEATS = 64  # of a regular expression, all its {n} multiplied: each row's work grows with them
@@ -41,6 +39,9 @@ class TextNodes(ABC):
 
     @abstractmethod
     def _operator(self, name: str, node: exp.Expression, args: list[Expr], option: str = "") -> Expr: ...
+
+    @abstractmethod
+    def as_text(self, arg: Expr, node: exp.Expression) -> Expr: ...
 
     @abstractmethod
     def _arguments(self, node: exp.Expression, *also: str) -> list[Expr]: ...
@@ -160,18 +161,6 @@ class TextNodes(ABC):
             refuse("Q202", "trim takes a text alone. Write trim(x), ltrim(x) or rtrim(x).", node, self.text)
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
         return self._operator(name, node, [self(node.this)])
-
-    def as_text(self, arg: Expr, node: exp.Expression) -> Expr:
-        """A value as DuckDB writes it: texts, whole numbers, booleans and dates."""
-        if arg.kind is Kind.TEXT:
-            return arg
-        known = facts(arg)
-        whole = arg.kind is Kind.NUMBER and known.integral and known.interval.largest <= EXACT
-        if arg.kind is Kind.NUMBER and isinstance(arg, Literal) and arg.value is None:
-            return Literal(None, Kind.TEXT)
-        if arg.kind is Kind.NUMBER and not (whole and type_of(arg) == INTEGER):
-            refuse("Q202", ways.no_cast(arg, exp.DType.TEXT), node, self.text)
-        return self._operator(f"text_{arg.kind.value}", node, [arg])
 
     def _width_bucket(self, node: exp.Expression) -> Expr:
         """The place of a number among equal parts of a range: 0 below, one more than there are above."""

@@ -230,6 +230,8 @@ def no_cast(arg: Expr, target: exp.DType) -> str:
         text = arg.value if isinstance(arg, Literal) and isinstance(arg.value, str) else None
         way = "A column with a time zone is read as the TIMESTAMP of its instant in UTC: write it without the cast."
         return f"types with a time zone are outside the allow-list. {way if text is None else in_utc(text)}"
+    if target in (exp.DType.TEXT, exp.DType.VARCHAR):
+        return "the digits of a DOUBLE have no rule as a text. Write CAST(CAST(x AS INTEGER) AS VARCHAR)."
     return f"this cast of a {arg.kind.value} can fail on a row. {_CASTS.get(arg.kind, DATES)}"
 
 

@@ -114,6 +114,7 @@ TYPES = {
 PATTERNS = ["", "%", "_", "a%", "%a_%", "\\", "%_%a%_%", "[a", "é_", "(%", "^$", "'", "x" * 64]
 OPTIONS = {"units": ["0", "2", "6"], "to_integer": ["TINYINT", "BIGINT", "UINTEGER", "HUGEINT"]}
 SLICES = OPTIONS | {
+    "text_decimal": ["38,0", "38,2", "2,2", "38,15"],
     "left": ["0", "1", "256"],
     "right": ["0", "3", "256"],
     "substring": ["0,1", "1,0", "5,256", "256,256", "0,0"],

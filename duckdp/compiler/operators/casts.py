@@ -41,6 +41,11 @@ def _integer(name: str) -> str:
     return name
 
 
+def _width_scale(option: str) -> str:
+    width, scale = (int(n) for n in option.split(","))
+    return f"{width}, {scale}"
+
+
 def _units_image(args: Args, scale: str) -> Interval:
     return iv.monotone(lambda x: float(round(x * float(f"1e{int(scale)}"))), args[0].interval)
 
@@ -86,6 +91,24 @@ def _text(kind: Kind, sql: str) -> Operator:
 
 CASTS: tuple[Operator, ...] = (
     _text(N, "CAST(TRY_CAST({} AS BIGINT) AS VARCHAR)"),
+    Operator(  # a whole number of which no BIGINT is known to hold it; NULL beyond a HUGEINT
+        name="text_huge",
+        stem="text",
+        takes=(N,),
+        gives=T,
+        sql=lambda a, _: f"CAST(TRY_CAST({a[0]} AS HUGEINT) AS VARCHAR)",
+        nullable=always,
+        makes_null=True,
+    ),
+    Operator(  # a DECIMAL of that width and scale; NULL beyond it
+        name="text_decimal",
+        stem="text",
+        takes=(N,),
+        gives=T,
+        sql=lambda a, t: f"CAST(TRY_CAST({a[0]} AS DECIMAL({_width_scale(t)})) AS VARCHAR)",
+        nullable=always,
+        makes_null=True,
+    ),
     _text(B, "CAST({} AS VARCHAR)"),
     _text(D, "CAST({} AS VARCHAR)"),
     _text(S, "CAST({} AS VARCHAR)"),
