@@ -5,38 +5,23 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from sqlglot import exp
 
 from duckdp.catalog.table import Kind
 from duckdp.compiler import clock, ways
+from duckdp.compiler.dates import unit_of
 from duckdp.compiler.expression import Call, Case, Expr, Literal, columns
-from duckdp.compiler.literals import small_int
+from duckdp.compiler.lengths import MOST, LengthNodes, Span
 from duckdp.compiler.moment_ends import constant_moment, moment_ends
 from duckdp.compiler.operators.dates import FORMATS
-from duckdp.compiler.operators.moved import later
 from duckdp.compiler.parse import refuse
 
 DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 NOW = ("now", "today", "get_current_timestamp")
-_UNITS = {  # months, days and microseconds
-    "year": (12, 0, 0),
-    "quarter": (3, 0, 0),
-    "month": (1, 0, 0),
-    "week": (0, 7, 0),
-    "day": (0, 1, 0),
-    "hour": (0, 0, 3_600_000_000),
-    "minute": (0, 0, 60_000_000),
-    "second": (0, 0, 1_000_000),
-}
 _PASSED, _YEARS = ("date_sub", "datesub"), ("year", "years")  # names of calls, and of a part
-_WHOLE = ("year", "quarter", "month", "week", "day")
-_MOST = 1_000_000  # units of one interval
-_FARTHEST = 6_000_000_000  # months, days or minutes: more than the calendar has
 MAX_FORMAT = 64  # characters of strftime's: each row's work grows with them
 _DAY, _MINUTE = 86_400_000_000, 60_000_000  # microseconds
 _WIDEST = 366_000 * _DAY  # of a bucket: a thousand years
@@ -45,94 +30,14 @@ _BUCKETS |= {(0, 0, 3_600_000_000): "hour", (0, 0, 60_000_000): "minute"}
 COMPARED = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ)
 
 
-@dataclass(frozen=True)
-class Span:
-    """An interval of an analyst's text: how far a moment is moved, or how long something lasts."""
-
-    months: int
-    days: int
-    micros: int
-
-    @property
-    def length(self) -> int:
-        """As DuckDB compares it, in microseconds: a month has 30 days, a day 24 hours."""
-        return (self.months * 30 + self.days) * 86_400_000_000 + self.micros
-
-    def times(self, times: int) -> Span:
-        """So many of them; back where it is negative."""
-        return Span(times * self.months, times * self.days, times * self.micros)
-
-    def plus(self, other: Span) -> Span:
-        """Both, as DuckDB adds intervals: part by part."""
-        return Span(self.months + other.months, self.days + other.days, self.micros + other.micros)
-
-    def after(self, day: dt.date) -> dt.datetime | None:
-        """The moment so much later; None beyond the calendar."""
-        return later(day, self.months, self.days, self.micros)
-
-
-class MomentNodes(ABC):
+class MomentNodes(LengthNodes):
     """The part of ``scalars.Scalars`` that translates them."""
-
-    text: str | None
-
-    @abstractmethod
-    def __call__(self, node: exp.Expression) -> Expr:
-        """Translate a node."""
-
-    @abstractmethod
-    def _operator(self, name: str, node: exp.Expression, args: list[Expr], option: str = "") -> Expr: ...
-
-    @abstractmethod
-    def _coerce(self, arg: Expr, kind: Kind, node: exp.Expression) -> Expr: ...
-
-    @abstractmethod
-    def _common(self, args: list[Expr], node: exp.Expression) -> Kind: ...
 
     def _today(self, node: exp.Expression) -> Expr:  # noqa: ARG002 - each takes its node
         return Literal(clock.today(), Kind.DATE)
 
     def _now(self, node: exp.Expression) -> Expr:  # noqa: ARG002
         return Literal(dt.datetime.combine(clock.today(), dt.time()), Kind.TIMESTAMP)
-
-    def _interval(self, node: exp.Expression) -> Span | None:
-        """A constant interval, or some that are put together; None of anything else."""
-        if isinstance(node, exp.Paren):
-            return self._interval(node.this)
-        if isinstance(node, (exp.Neg, exp.Add, exp.Sub, exp.Mul)):
-            found = self._put_together(node)
-            if found is not None and max(map(abs, (found.months, found.days, found.micros // _MINUTE))) > _FARTHEST:
-                refuse("Q202", f"this INTERVAL is longer than the calendar. {ways.INTERVAL}", node, self.text)
-            return found
-        if not isinstance(node, exp.Interval) or not isinstance(number := node.this.unnest(), exp.Literal):
-            return None
-        unit = str(node.args["unit"].name) if node.args.get("unit") is not None else ""
-        parts = re.fullmatch(r"\s*(-?\d{1,7}\s+[a-z]+\s*)+", f"{number.name} {unit}".lower())  # '1 month 3 days' too
-        pairs = re.findall(r"(-?\d+)\s+([a-z]+)", parts[0]) if parts is not None and len(parts[0]) < MAX_FORMAT else []
-        units = [_UNITS.get(name.rstrip("s")) for _, name in pairs]
-        if not pairs or None in units or any(abs(int(count)) > _MOST for count, _ in pairs):
-            refuse("Q202", f"an INTERVAL takes a whole number and a unit. {ways.INTERVAL}", node, self.text)
-        found = Span(0, 0, 0)
-        for (count, _), one in zip(pairs, units, strict=True):
-            found = found.plus(Span(*(one or (0, 0, 0))).times(int(count)))
-        return found
-
-    def _put_together(self, node: exp.Expression) -> Span | None:
-        """The interval that a sign makes of intervals, or of one and a whole number."""
-        if isinstance(node, exp.Neg):
-            found = self._interval(node.this)
-            return None if found is None else found.times(-1)
-        if isinstance(node, exp.Mul):
-            for one, other in ((node.this, node.expression), (node.expression, node.this)):
-                times = small_int(other.unnest())
-                if times is not None and (found := self._interval(one)) is not None:
-                    return found.times(times)
-            return None
-        first = self._interval(node.this)  # of a long sum of numbers no more than its first is looked at
-        second = None if first is None else self._interval(node.expression)
-        if first is None or second is None:
-            return None
-        return first.plus(second.times(-1 if isinstance(node, exp.Sub) else 1))
 
     def _interval_added(self, node: exp.Expression) -> Expr | None:
         """A date or timestamp plus or minus a constant interval; None of other sums."""
@@ -153,10 +58,12 @@ class MomentNodes(ABC):
     def _moved(self, node: exp.Expression, args: list[Expr]) -> Expr | None:
         """A date plus or minus days, or less another; None of other sums."""
         sign, (one, two) = -1 if isinstance(node, exp.Sub) else 1, args
-        if one.kind is Kind.DATE and isinstance(two, Literal) and type(two.value) is int and abs(two.value) <= _MOST:
+        if one.kind is Kind.DATE and isinstance(two, Literal) and type(two.value) is int and abs(two.value) <= MOST:
             return self._coerced_date(self._shifted(one, Span(0, sign * two.value, 0), node))
         if sign == -1 and one.kind is two.kind is Kind.DATE:
             return self._operator("date_diff_date", node, [two, one], "day")
+        if sign == -1:
+            self._refuse_length(args, node)
         return None
 
     def _called(self, name: str, node: exp.Expression) -> Expr | None:
@@ -165,7 +72,7 @@ class MomentNodes(ABC):
         if name in NOW and not given:
             return self._today(node) if name == "today" else self._now(node)
         if name in _PASSED and len(given) == 3:
-            return self._passed(given[0].name.lower(), given[1:], node)
+            return self._passed(unit_of(given[0].name), given[1:], node)
         return None
 
     @staticmethod
@@ -190,24 +97,6 @@ class MomentNodes(ABC):
             return Literal(moved[0], Kind.TIMESTAMP)
         option = f"{span.months},{span.days},{span.micros}"
         return self._operator("shifted", node, [self._coerce(arg, Kind.TIMESTAMP, node)], option)
-
-    def _lengths(self, node: exp.Expression) -> list[Expr] | None:
-        """Both sides of a comparison of lengths of time, in microseconds; None of other comparisons."""
-        sides = [node.this, node.expression]
-        if not any(self._interval(side) is not None for side in sides):
-            return None
-        return [self._length(side) for side in sides]
-
-    def _length(self, node: exp.Expression) -> Expr:
-        span = self._interval(node)
-        if span is not None:
-            return Literal(span.length, Kind.NUMBER)
-        if isinstance(node, exp.Paren):
-            return self._length(node.this)
-        if isinstance(node, exp.Sub):
-            parts = [self._coerce(self(part), Kind.TIMESTAMP, node) for part in (node.this, node.expression)]
-            return self._operator("sub", node, [self._operator("micros", node, [part]) for part in parts])
-        refuse("Q203", f"an INTERVAL is compared with the difference of two timestamps. {ways.DATES}", node, self.text)
 
     def _strftime(self, node: exp.Expression) -> Expr:
         form = node.args.get("format")
@@ -258,14 +147,6 @@ class MomentNodes(ABC):
 
     def _monthname(self, node: exp.Expression) -> Expr:
         return self._named("month", 1, tuple(calendar.month_name)[1:], node)
-
-    def _passed(self, unit: str, given: list[exp.Expression], node: exp.Expression) -> Expr:
-        """Whole units between two dates, the second less the first."""
-        args = [self(g) for g in given]
-        kind = self._common(args, node)
-        if kind not in (Kind.DATE, Kind.TIMESTAMP) or unit not in _WHOLE:
-            refuse("Q202", f"whole units pass between two dates. {ways.PASSED}", node, self.text)
-        return self._operator(f"date_sub_{kind.value}", node, args, unit)
 
     def _age(self, name: str, node: exp.Expression) -> Expr | None:
         """The years of an age; None where it is no age."""

@@ -15,6 +15,16 @@ from duckdp.compiler.expression import Expr, Literal
 from duckdp.compiler.nodes import PART_NAMES
 from duckdp.compiler.operators import OPERATORS, UNITS, Operator
 from duckdp.compiler.parse import refuse
+from duckdp.core.calendar import PERIODS
+
+
+def unit_of(name: str) -> str:
+    """A unit of time as DuckDB calls it, of its name in capitals or in the plural.
+
+    >>> unit_of("MINUTES")
+    'minute'
+    """
+    return name.lower().removesuffix("s")
 
 
 class DateNodes(ABC):
@@ -43,9 +53,12 @@ class DateNodes(ABC):
     @abstractmethod
     def _age(self, name: str, node: exp.Expression) -> Expr | None: ...
 
+    @abstractmethod
+    def _difference(self, name: str, node: exp.Expression, of: exp.Expression) -> Expr | None: ...
+
     def _part_of(self, name: str, node: exp.Expression, of: exp.Expression) -> Expr:
-        """A part of a date, or of an age."""
-        found = self._age(name, of)
+        """A part of a date, or of an age, or the seconds between two moments."""
+        found = self._age(name, of) or self._difference(name, node, of)
         return self._part(name, node, self(of)) if found is None else found
 
     def _part(self, name: str, node: exp.Expression, arg: Expr) -> Expr:
@@ -77,10 +90,10 @@ class DateNodes(ABC):
 
     def _date_diff(self, node: exp.Expression) -> Expr:
         args = [self(node.expression), self(node.this)]  # date_diff(unit, expression, this)
-        unit = str(node.args["unit"].name).lower() if node.args.get("unit") is not None else "day"
+        unit = unit_of(str(node.args["unit"].name)) if node.args.get("unit") is not None else "day"
         kind = self._common(args, node)
-        if f"date_diff_{kind.value}" not in OPERATORS or unit not in UNITS:
-            way = f"date_diff takes two dates and a unit. Use one of {', '.join(sorted(UNITS))}."
+        if f"date_diff_{kind.value}" not in OPERATORS or unit not in PERIODS:
+            way = f"date_diff takes two dates and a unit. Use one of {', '.join(sorted(PERIODS))}."
             refuse("Q202", way, node, self.text)
         return self._operator(f"date_diff_{kind.value}", node, args, unit)
 

@@ -54,7 +54,7 @@ MAX_LITERAL = 256  # bytes
 Leaf = Callable[[exp.Expression], Expr | None]
 
 
-class Scalars(CaseNodes, NumberNodes, MomentNodes, DateNodes, AsTexts, TextNodes):
+class Scalars(CaseNodes, NumberNodes, MomentNodes, AsTexts, TextNodes):
     """Translates scalar expressions of the parser into ours.
 
     Args:
@@ -165,7 +165,7 @@ class Scalars(CaseNodes, NumberNodes, MomentNodes, DateNodes, AsTexts, TextNodes
 
     def _compared(self, row: Operator, node: exp.Expression) -> Expr:
         """Values of one kind, brought to a common type; where one of them is the result, it keeps its own."""
-        lengths = self._lengths(node) if isinstance(node, COMPARED) else None
+        lengths = self._lengths(node.this, node.expression) if isinstance(node, COMPARED) else None
         args = self._arguments(node) if lengths is None else lengths
         kind = self._common(args, node)
         met, kept = self._met(args, kind), row.gives is not Kind.BOOLEAN
@@ -262,7 +262,8 @@ class Scalars(CaseNodes, NumberNodes, MomentNodes, DateNodes, AsTexts, TextNodes
     def _between(self, node: exp.Expression) -> Expr:
         if any(v for k, v in node.args.items() if k not in ("this", "low", "high")):
             self._no_rule(node)
-        args = [self(node.this), self(node.args["low"]), self(node.args["high"])]
+        parts = [node.this, node.args["low"], node.args["high"]]
+        args = self._lengths(*parts) or [self(part) for part in parts]
         kind = self._common(args, node)
         return self._operator(f"between_{kind.value}", node, self._met(args, kind))
 

@@ -12,7 +12,6 @@ import duckdb
 from sqlglot import exp
 
 from duckdp.catalog.table import MAX_TEXT, Kind
-from duckdp.compiler import ways
 from duckdp.compiler.empty import on_values
 from duckdp.compiler.expression import Call, Case, Expr, Literal
 from duckdp.compiler.facts import facts
@@ -41,7 +40,8 @@ class TextNodes(ABC):
     def _operator(self, name: str, node: exp.Expression, args: list[Expr], option: str = "") -> Expr: ...
 
     @abstractmethod
-    def as_text(self, arg: Expr, node: exp.Expression) -> Expr: ...
+    def as_text(self, arg: Expr, node: exp.Expression) -> Expr:
+        """A value as a text."""
 
     @abstractmethod
     def _arguments(self, node: exp.Expression, *also: str) -> list[Expr]: ...

@@ -157,6 +157,7 @@ CLAUSES = {
 }
 CLAUSE = "Write SELECT ... FROM ... WHERE ... GROUP BY ... HAVING ... ORDER BY ... LIMIT ... OFFSET."
 DATES = "Use date_diff('day', x, y), a part such as year(x), or write the date out: DATE '2020-01-31'."
+LASTED = "Write epoch(x - y) for its seconds, date_diff('minute', y, x), or x - y > INTERVAL 30 MINUTE."
 INTERVAL = "Write x - INTERVAL 30 DAY, with x a date or timestamp."
 BOUNDED = "The data owner declares first and last date with protect(bounds=...); or compare it with a date."
 PASSED = "Write date_part('year', age(x, y)), or date_sub('year', y, x)."

@@ -41,6 +41,9 @@ PERIODS: dict[str, Callable[[Whole], Whole]] = {
     "day": lambda t: np.floor_divide(t, DAY),
     "hour": lambda t: np.floor_divide(t, _HOUR),
     "minute": lambda t: np.floor_divide(t, _MINUTE),
+    "second": lambda t: np.floor_divide(t, 10**6),
+    "millisecond": lambda t: np.floor_divide(t, 1000),
+    "microsecond": lambda t: t,
 }
 _STARTS: dict[str, Callable[[Whole], Whole]] = {
     "year": lambda n: _first_day(n * 12) * DAY,

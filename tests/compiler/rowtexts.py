@@ -58,6 +58,9 @@ PATTERNS = ("'a%'", "'%b'", "'%a%'", "'A_'", "'_%'", "'%_b%'", "'ab'", "''", "'%
 TEXTS = ("", "a", "A", "ab", "AB", " ab ", "aab", "é", "É", "ßx", "a.b", "(x", "a%b", "a\nb", "ΑΣ", "日本", "b", "B")
 WHOLES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "UINTEGER")
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute")
+SHORT = ("hour", "minute", "second", "millisecond", "microsecond")
+LENGTHS = ("ta - tb", "(tb - da)", "da - ta", "ta - TIMESTAMP '1969-12-31 23:59:59.5'", "(DATE '2020-01-31' - tb)")
+SECONDS = ("epoch({})", "extract(epoch FROM {})", "date_part('epoch', {})")
 PARTS = ("year", "month", "day", "quarter", "week", "dayofweek", "isodow", "dayofyear")
 
 
@@ -125,6 +128,11 @@ class Text:
                     f"date_sub('{pick(['year', 'month', 'week', 'day'])}', {pick(['da, db', 'ta, tb'])})",
                     f"date_part('year', age({pick(['ta', 'da'])}, {pick(['tb', 'db'])}))",
                     "(da - db)",
+                    f"{pick(['epoch(', 'extract(epoch FROM ', 'date_part($$epoch$$, '])}{pick(LENGTHS)})".replace(
+                        "$$", "'"
+                    ),
+                    f"date_sub('{pick(SHORT)}', {pick(['ta, tb', 'da, tb', 'ta, db', 'da, db'])})",
+                    f"date_diff('{pick(SHORT)}s', {pick(['ta, tb', 'tb, da', 'da, db'])})",
                 ]
             )
         unit = pick(UNITS)

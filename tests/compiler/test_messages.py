@@ -387,6 +387,10 @@ WAYS = [
     ),
     ("SELECT count(*)::text FROM clinic", "Use the number itself", N),
     (f"{N} WHERE cost::text = 'a'", "CAST(CAST(x AS INTEGER) AS VARCHAR)", f"{N} WHERE cost::INTEGER::text = 'a'"),
+    (f"{N} WHERE seen - born > 3", "epoch(x - y)", f"{N} WHERE epoch(seen - born) > 3"),
+    (f"{N} WHERE hour(seen - born) > 3", "date_diff('minute', y, x)", f"{N} WHERE date_diff('minute', born, seen) > 3"),
+    (f"{N} WHERE epoch(born - born) > 3", "(x - y) * 86400", f"{N} WHERE (born - born) * 86400 > 3"),
+    (f"{N} WHERE date_sub('eon', born, seen) > 3", "microsecond", f"{N} WHERE date_sub('minute', born, seen) > 3"),
     (f"{N} WHERE age + INTERVAL 1 DAY > 3", "INTERVAL 30 DAY", f"{N} WHERE born + INTERVAL 30 DAY > seen"),
     (f"{N} WHERE date_add(born, 3) > born", "INTERVAL 30 DAY", f"{N} WHERE date_add(born, INTERVAL 30 DAY) > born"),
     (f"{N} WHERE age > INTERVAL 1 DAY", "date_diff('day', x, y)", f"{N} WHERE date_diff('day', born, seen) > 1"),
@@ -411,12 +415,6 @@ WAYS = [
         f"{N} WHERE time_bucket(INTERVAL '1 week', seen) = born",
     ),
     (f"{N} WHERE dayname(age) = 'a'", "Write a timestamp", f"{N} WHERE dayname(seen) = 'Monday'"),
-    (f"{N} WHERE date_sub('eon', born, seen) = 1", "age(x, y)", f"{N} WHERE date_part('year', age(seen, born)) = 1"),
-    (
-        f"{N} WHERE date_part('month', age(seen, born)) = 1",
-        "date_sub('year', y, x)",
-        f"{N} WHERE date_sub('year', born, seen) = 1",
-    ),
     (f"{N} WHERE replace(name, sex, 'a') = 'b'", "in quotes: 'a'", f"{N} WHERE replace(name, 'a', '') = 'b'"),
     (
         f"{N} WHERE split_part(name, '.', age) = 'b'",

@@ -13,14 +13,17 @@ import pytest
 from duckdp.catalog.table import Kind, Table
 from duckdp.compiler import moment_ends as known
 from duckdp.compiler.expression import Expr, Literal, columns
+from duckdp.compiler.facts import facts
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope
+from duckdp.core.calendar import PERIODS
 from duckdp.errors import QueryError
 from tests.compiler.test_meaning import ours, same
 from tests.gate import clinic, column
 
 FIRST, LAST = dt.date(1890, 2, 27), dt.date(2110, 5, 31)
+PAIRS = ("ta, tb", "da, db", "db, ta")
 LENGTHS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 CONSTANTS = (
     "DATE '2020-03-31'",
@@ -129,6 +132,23 @@ def test_computed_moments_mean_what_duckdb_means(leaves: tuple[str, ...], dated:
         moved = [read(text) for text, said in zip(texts, found, strict=True) if said == "" and text.startswith("((")]
         assert moved
         assert all(isinstance(expr, Literal) for expr in moved if expr.kind is Kind.TIMESTAMP and not columns(expr))
+
+
+DURATIONS = (
+    *(f"epoch({pair})" for pair in ("ta - tb", "da - tb", "ta - DATE '2000-01-01'")),
+    *(f"{name}('{unit}', {pair})" for name in ("date_diff", "date_sub") for unit in PERIODS for pair in PAIRS),
+)
+
+
+def test_durations_mean_what_duckdb_means_and_lie_in_their_bounds(dated: duckdb.DuckDBPyConnection) -> None:
+    for text in DURATIONS:
+        expr = read(text)
+        wanted = [row[0] for row in dated.execute(f"SELECT {text} FROM r ORDER BY i").fetchall()]
+        span = facts(expr).interval
+        for found, value in zip(ours(dated, expr), wanted, strict=True):
+            assert found is None if value is None else found == value, (text, found, value)
+            assert value is None or span.lower <= value <= span.upper, (text, value, span)
+        assert span.largest < 1e17, text
 
 
 def test_last_month_is_a_constant() -> None:

@@ -27,6 +27,7 @@ from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.printing import Parameters, print_column, print_expr
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope
+from duckdp.core.calendar import PERIODS
 from duckdp.errors import DuckDPError
 from tests.gate import clinic, column, exact_answer, exact_rows, load, plan_for
 
@@ -200,7 +201,7 @@ def _calls(name: str) -> Iterator[tuple[Expr, Kind]]:
             for option in SLICES[name]:
                 yield Call(name, tuple(args), gives, option), kind
         elif name.startswith(("trunc_", "date_diff", "date_sub")):
-            for unit in UNITS:
+            for unit in UNITS if name.startswith("trunc_") else PERIODS:
                 if not (unit in ("hour", "minute") and name == "trunc_date"):
                     yield Call(name, tuple(args), gives, unit), kind
         else:

@@ -21,6 +21,8 @@ from duckdp.core.calendar import DAY, EARLIEST, PERIODS, bucket_number, bucket_s
 from duckdp.core.interval import REALS, Interval
 from duckdp.core.rectangles import Span
 
+# Units to cut at, in days; differences are counted in all of core.calendar's, of which these are cut toward 1970.
+_SHORT = ("hour", "minute", "second", "millisecond", "microsecond")
 UNITS = {"year": 366, "quarter": 92, "month": 31, "week": 7, "day": 1, "hour": 1 / 24, "minute": 1 / 1440}
 Moments = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -41,6 +43,12 @@ def of_days(ends: Moments, scale: int) -> Span:
 
 def _unit(unit: str) -> str:
     if unit not in UNITS:
+        raise KeyError(unit)
+    return unit
+
+
+def _counted(unit: str) -> str:
+    if unit not in PERIODS:
         raise KeyError(unit)
     return unit
 
@@ -88,7 +96,7 @@ def _difference(call: Call, args: Sequence[Span]) -> Span:
         return everything()
     (a, b), (c, d) = first, second
     count = PERIODS[call.option]
-    before = (np.minimum(a, c) < 0) & (call.option in ("hour", "minute"))  # cut toward 1970
+    before = (np.minimum(a, c) < 0) & (call.option in _SHORT)
     room = np.where(before | (call.option == "week"), 1.0, 0.0)  # weeks: wherever they are taken to begin
     least, most = (count(c) - count(b)).astype(np.float64), (count(d) - count(a)).astype(np.float64)
     return Span(least - room, most + room)
@@ -165,7 +173,7 @@ def _between(args: Args, unit: str) -> tuple[int, int] | None:
         np.array(as_moment(end), dtype="datetime64[us]").astype(np.int64) for arg in args for end in arg.dates or ()
     )
     number = PERIODS[unit]
-    room = 1 if unit == "week" or (unit in ("hour", "minute") and min(a, c) < 0) else 0  # as in _difference
+    room = 1 if unit == "week" or (unit in _SHORT and min(a, c) < 0) else 0  # as in _difference
     return int(number(c) - number(b)) - room, int(number(d) - number(a)) + room
 
 
@@ -241,7 +249,7 @@ DATES: tuple[Operator, ...] = (
             takes=(k, k),
             gives=N,
             offered=("date_sub",),
-            sql=lambda a, unit: f"CAST(system.main.date_sub('{_unit(unit)}', {a[0]}, {a[1]}) AS DOUBLE)",
+            sql=lambda a, unit: f"CAST(system.main.date_sub('{_counted(unit)}', {a[0]}, {a[1]}) AS DOUBLE)",
             interval=_passed_image,
             integral=always,
             number_type=always_of(INTEGER),
@@ -344,7 +352,7 @@ DATES: tuple[Operator, ...] = (
             takes=(k, k),
             gives=N,
             offered=("date_diff",),
-            sql=lambda a, unit: f"CAST(system.main.date_diff('{_unit(unit)}', {a[0]}, {a[1]}) AS DOUBLE)",
+            sql=lambda a, unit: f"CAST(system.main.date_diff('{_counted(unit)}', {a[0]}, {a[1]}) AS DOUBLE)",
             interval=_difference_image,
             integral=always,
             number_type=always_of(INTEGER),
