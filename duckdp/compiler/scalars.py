@@ -23,6 +23,7 @@ from duckdp.compiler.date_arithmetic import COMPARED, MomentNodes
 from duckdp.compiler.dates import DateNodes
 from duckdp.compiler.expression import Call, Case, Expr, Literal, is_null
 from duckdp.compiler.literals import encodable, label_met, listed, small_int
+from duckdp.compiler.made_moments import MadeMoments
 from duckdp.compiler.nodes import (
     BY_NODE,
     BY_WORD,
@@ -54,7 +55,7 @@ MAX_LITERAL = 256  # bytes
 Leaf = Callable[[exp.Expression], Expr | None]
 
 
-class Scalars(CaseNodes, NumberNodes, MomentNodes, AsTexts, TextNodes):
+class Scalars(CaseNodes, NumberNodes, MomentNodes, MadeMoments, AsTexts, TextNodes):
     """Translates scalar expressions of the parser into ours.
 
     Args:
@@ -378,5 +379,6 @@ class Scalars(CaseNodes, NumberNodes, MomentNodes, AsTexts, TextNodes):
         **NumberNodes.number_methods,
         **DateNodes.date_methods,
         **MomentNodes.moment_methods,
+        **MadeMoments.made_methods,
         **TextNodes.text_methods,
     }

@@ -381,6 +381,13 @@ WAYS = [
     (f"{N} WHERE (age, cost) > (1, 2)", "a > 1 OR (a = 1 AND b > 2)", f"{N} WHERE age > 1 OR (age = 1 AND cost > 2)"),
     (f"{N} WHERE born > born - INTERVAL '1.5 days'", "INTERVAL 30 DAY", f"{N} WHERE born > born - INTERVAL 30 DAY"),
     (
+        f"{N} WHERE date_part('month', age(seen, born)) = 1",
+        "date_sub('year', y, x)",
+        f"{N} WHERE date_sub('year', born, seen) = 1",
+    ),
+    (f"{N} WHERE born > make_date(2025, 13, 1)", "make_date(2025, 1, 31)", f"{N} WHERE born > make_date(2025, 1, 31)"),
+    (f"{N} WHERE born > make_date(age, 1, 1)", "date_trunc('month', x)", f"{N} WHERE date_trunc('month', born) > born"),
+    (
         f"{N} WHERE born > DATE '1991-01-01' + 900000000 * INTERVAL 1000 YEAR",
         "INTERVAL 30 DAY",
         f"{N} WHERE born > DATE '1991-01-01' + 9 * INTERVAL 1 YEAR",

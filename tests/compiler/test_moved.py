@@ -151,6 +151,46 @@ def test_durations_mean_what_duckdb_means_and_lie_in_their_bounds(dated: duckdb.
         assert span.largest < 1e17, text
 
 
+def made(rng: random.Random) -> str:
+    """A moment that a function makes of constants, which may be none."""
+    year, month, day = (
+        rng.choice([1, 1969, 2025, 9999, 10000, 0, -1]),
+        rng.choice([1, 2, 12, 13]),
+        rng.choice([1, 29, 31]),
+    )
+    clock = f"{rng.choice([0, 23, 24])}, {rng.choice([0, 59, 60])}, {rng.choice(['0', '59.5', '-1', '59.9999999'])}"
+    text, form = (
+        rng.choice(["2025-01-31", "31.1.25", "2025-02-30", "x", ""]),
+        rng.choice(["%Y-%m-%d", "%d.%m.%y", "%Q"]),
+    )
+    return rng.choice(
+        [
+            f"make_date({year}, {month}, {day})",
+            f"make_timestamp({year}, {month}, {day}, {clock})",
+            f"strptime('{text}', '{form}')",
+            f"timezone('UTC', to_timestamp({rng.choice(['0', '-1.5', '1738324800', '1e12', '1e300'])}))",
+        ]
+    )
+
+
+def test_made_constants_are_duckdbs(dated: duckdb.DuckDBPyConnection) -> None:
+    rng, agreed = random.Random(4), 0
+    for text in {made(rng) for _ in range(600)}:
+        try:
+            wanted = dated.execute(f"SELECT {text}, year({text}) BETWEEN 1 AND 9999").fetchall()[0]
+        except duckdb.Error:
+            wanted = None, False
+        own = text.removeprefix("timezone('UTC', ").replace("))", ")")
+        if not wanted[1]:
+            with pytest.raises(QueryError, match="Q20[23]"):
+                read(own)
+            continue
+        found, agreed = read(own), agreed + 1
+        assert isinstance(found, Literal)
+        assert (found.value, type(found.value)) == (wanted[0], type(wanted[0])), text
+    assert agreed > 30
+
+
 def test_last_month_is_a_constant() -> None:
     for text in (
         "date_trunc('month', DATE '2025-03-31') - INTERVAL 1 MONTH",
