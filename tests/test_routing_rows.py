@@ -32,6 +32,7 @@ OPTIONS = {"left": "2", "right": "2", "substring": "1,2", "to_integer": "INTEGER
 }
 OPTIONS |= {
     "text_decimal": "38,2",
+    "read_integer": "INTEGER",
     "split_part": "1",
     "lpad": "3",
     "rpad": "3",

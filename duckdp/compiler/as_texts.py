@@ -1,4 +1,4 @@
-"""Values as DuckDB writes them: numbers, booleans and dates as texts."""
+"""Values as DuckDB writes them, numbers, booleans and dates as texts; and texts as it reads them, by TRY_CAST."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from duckdp.catalog.table import Kind
 from duckdp.compiler import ways
 from duckdp.compiler.expression import ColumnRef, Expr, Literal
 from duckdp.compiler.facts import facts
-from duckdp.compiler.number_types import INTEGER
+from duckdp.compiler.nodes import TIMESTAMP_TYPES, WHOLE_TYPES
+from duckdp.compiler.number_types import INTEGER, whole_type
 from duckdp.compiler.parse import refuse
-from duckdp.compiler.types import exact, type_of
+from duckdp.compiler.types import exact, type_of, typed
 
 EXACT = 2**53  # whole numbers up to here are exact as DOUBLE
 SURE_DIGITS = 15  # decimal digits that a DOUBLE keeps: of a type, those before the point; of a DECIMAL, those after it
@@ -46,6 +47,19 @@ class AsTexts(ABC):
             width = WIDEST if kind.digits > 0 else kind.scale  # without digits before the point, DuckDB writes no 0
             return self._operator("text_decimal", node, [exact(arg)], f"{width},{kind.scale}")
         refuse("Q202", ways.no_cast(arg, exp.DType.TEXT), node, self.text)
+
+    def _read(self, arg: Expr, target: exp.DType, node: exp.Expression) -> Expr | None:
+        """TRY_CAST of a text of rows, which is NULL where it fails; None of other casts."""
+        if arg.kind is not Kind.TEXT or not self.rows:
+            return None
+        if (whole := WHOLE_TYPES.get(target)) is not None:
+            return typed(self._operator("read_integer", node, [arg], whole), whole_type(whole))
+        if target is exp.DType.DOUBLE:
+            return self._operator("read_double", node, [arg])
+        moment = target is exp.DType.DATE or target in TIMESTAMP_TYPES
+        if moment and not isinstance(arg, Literal):  # a constant is read where it stands
+            return self._operator("read_date" if target is exp.DType.DATE else "read_timestamp", node, [arg])
+        return None
 
 
 def _is_exact(number: Expr) -> bool:

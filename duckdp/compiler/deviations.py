@@ -40,7 +40,8 @@ DEVIATIONS = (
         "No row may cost more time than another.",
     ),
     Deviation(
-        "Dates before year 1 and after 9999 are read as the first and last day between them.",
+        "Dates before year 1 and after 9999 are read as the first and last day between them; TRY_CAST of a text has "
+        "NULL for them.",
         "Python has no others; and arithmetic on those never raises.",
     ),
     Deviation(

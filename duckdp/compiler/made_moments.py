@@ -14,9 +14,8 @@ from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.empty import on_values
 from duckdp.compiler.expression import Expr, Literal
 from duckdp.compiler.parse import refuse
-from duckdp.compiler.spelling import spelled
 
-_PARTS = "Of a date's own parts take date_trunc('month', x); of other numbers group by them: GROUP BY y, m."
+_PARTS = "Take date_trunc('month', x) of a date's own parts, or GROUP BY y, m of other numbers."
 # Of each function: its call with typed constants, one that works, and what does the work over columns.
 _MADE = {
     "make_date": (
@@ -41,6 +40,13 @@ _MADE = {
         "Compare the number itself: x > epoch(TIMESTAMP '2025-01-31').",
     ),
 }
+_NAMES: dict[type[exp.Expression], str] = {
+    exp.DateFromParts: "make_date",
+    exp.TimestampFromParts: "make_timestamp",
+    exp.StrToTime: "strptime",
+    exp.UnixToTime: "to_timestamp",
+}
+_TAKEN = frozenset(("this", "format", "year", "month", "day", "hour", "min", "sec"))  # parts of those nodes
 _KINDS = {"DATE": Kind.DATE, "TIMESTAMP": Kind.TIMESTAMP}
 
 
@@ -57,10 +63,10 @@ class MadeMoments(ABC):
     def _no_rule(self, node: exp.Expression) -> NoReturn: ...
 
     def _made(self, node: exp.Expression) -> Expr:
-        parts = [v for v in node.args.values() if isinstance(v, exp.Expression)]
-        called = spelled(node, self.text) or ""
-        if called not in _MADE:
-            self._no_rule(node)  # what else the parser takes for one of them
+        parts = [node.args[k] for k in node.arg_types if isinstance(node.args.get(k), exp.Expression)]
+        called = _NAMES[type(node)]
+        if any(v for k, v in node.args.items() if k not in _TAKEN):
+            self._no_rule(node)  # epoch_ms(5), which the parser takes for to_timestamp with a scale
         sql, way, over = _MADE[called]
         given = [self.constant(p) for p in parts]
         if not all(isinstance(g, Literal) for g in given):
@@ -71,12 +77,9 @@ class MadeMoments(ABC):
             refuse("Q203", f"{what}. Write {way}.", node, self.text)
         return found
 
-    made_methods: ClassVar[dict[type[exp.Expression], Callable[[MadeMoments, exp.Expression], Expr]]] = {
-        exp.DateFromParts: _made,
-        exp.TimestampFromParts: _made,
-        exp.StrToTime: _made,
-        exp.UnixToTime: _made,
-    }
+    made_methods: ClassVar[dict[type[exp.Expression], Callable[[MadeMoments, exp.Expression], Expr]]] = dict.fromkeys(
+        _NAMES, _made
+    )
 
 
 def _worked_out(call: str, constants: list[Scalar]) -> Literal | None:
@@ -87,9 +90,9 @@ def _worked_out(call: str, constants: list[Scalar]) -> Literal | None:
     if whole and any(isinstance(c, float) for c in constants[:5]):
         return None  # DuckDB takes no fractions but of a second
     sql = f"SELECT x, typeof(x) FROM (SELECT {call} AS x)"
-    try:
-        found = on_values({}, lambda con: con.execute(sql, constants).fetchone())
+    try:  # all rows are fetched: an open result would stand in the next caller's way
+        found = on_values({}, lambda con: con.execute(sql, constants).fetchall())
     except (duckdb.Error, ValueError, OverflowError):
         return None
-    value, kind = found or (None, "")
+    ((value, kind),) = found
     return Literal(value, _KINDS[kind]) if kind in _KINDS and isinstance(value, dt.date) else None

@@ -298,6 +298,8 @@ class Scalars(CaseNodes, NumberNodes, MomentNodes, MadeMoments, AsTexts, TextNod
             self._refuse("Q202", "a cast takes a plain type, without length or format. Write CAST(x AS DOUBLE).", node)
         target = node.args["to"].this
         arg = self(node.this)
+        if isinstance(node, exp.TryCast) and (read := self._read(arg, target, node)) is not None:
+            return read
         if target in (exp.DType.DATE, *TIMESTAMP_TYPES):
             kind = Kind.DATE if target is exp.DType.DATE else Kind.TIMESTAMP
             if kind is Kind.DATE and arg.kind is Kind.TIMESTAMP:

@@ -209,12 +209,12 @@ ORDERED = {
     ),
 }
 _NUMBER_OF = {
-    Kind.TEXT: "Take length(x), or count(*) with x in GROUP BY or WHERE.",
+    Kind.TEXT: "Take length(x), TRY_CAST(x AS DOUBLE), or count(*) with x in GROUP BY or WHERE.",
     Kind.DATE: DATES,
     Kind.TIMESTAMP: DATES,
 }
 _CASTS = {
-    Kind.TEXT: "Use CASE x WHEN '1' THEN 1 END, with each value written out.",
+    Kind.TEXT: "Write TRY_CAST(x AS INTEGER), NULL there, or AS DOUBLE, DATE or TIMESTAMP.",
     Kind.NUMBER: "Use the number itself, or CASE WHEN x > 1 THEN 'a' END.",
     Kind.BOOLEAN: "Use CASE WHEN x THEN 'a' END.",
 }

@@ -56,6 +56,7 @@ LITERALS = (
 )
 PATTERNS = ("'a%'", "'%b'", "'%a%'", "'A_'", "'_%'", "'%_b%'", "'ab'", "''", "'%'", "'é%'", "'a.b%'", "'(%'")
 TEXTS = ("", "a", "A", "ab", "AB", " ab ", "aab", "é", "É", "ßx", "a.b", "(x", "a%b", "a\nb", "ΑΣ", "日本", "b", "B")
+READABLE = ("12", " -3 ", "1.5", "2.5e1", "0x1F", "300", "1_0", "nan", "1e400", "2020-02-29", "2020-1-2 03:04:05.6")
 WHOLES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "UINTEGER")
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute")
 SHORT = ("hour", "minute", "second", "millisecond", "microsecond")
@@ -94,7 +95,8 @@ class Text:
         if kind < 23:
             return f"CAST({n()} AS {pick((*WHOLES, 'DOUBLE', 'FLOAT'))})"
         if kind == 23:
-            return f"TRY_CAST({n()} AS {pick(WHOLES)})"
+            text = self.text(depth - 1) if self.rng.random() < 0.4 else None
+            return f"TRY_CAST({n() if text is None else text} AS {pick((*WHOLES, 'HUGEINT', 'DOUBLE'))})"
         if kind < 26:
             return f"{pick(['greatest', 'least', 'coalesce', 'nullif'])}({n()}, {n()})"
         if kind == 26:
@@ -225,6 +227,7 @@ class Text:
                 f"CAST({self.moment(depth - 1)} AS {pick(['DATE', 'TIMESTAMP'])})",
                 f"coalesce({pick(['da', 'db'])}, {pick(['da', 'db'])})",
                 f"nullif({pick(['ta', 'tb'])}, tb)",
+                f"TRY_CAST({pick(['v', 'w', 'trim(v)', 'coalesce(w, v)'])} AS {pick(['DATE', 'TIMESTAMP'])})",
                 f"time_bucket(INTERVAL {pick([1, 5])} {pick(['week', 'month', 'year', 'day'])}, {pick(['da', 'ta'])})",
             ]
         )
@@ -258,7 +261,7 @@ def rows(rng: random.Random, count: int) -> list[Sequence[object]]:
         if kind == "BOOLEAN":
             return rng.random() < 0.5
         if kind == "VARCHAR":
-            return rng.choice(TEXTS)
+            return rng.choice(TEXTS if rng.random() < 0.7 else READABLE)
         day = dt.date(2019, 12, 20) + dt.timedelta(days=rng.choice([0, 10, 11, 12, 71, 72, rng.randint(0, 800)]))
         if kind == "DATE":
             return day

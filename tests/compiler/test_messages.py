@@ -472,7 +472,7 @@ WAYS = [
     (f"{N} WHERE name = $x", "Use ? or $1", f"{N} WHERE age = $1"),
     (f"{N} WHERE age = $2", "one value for each", f"{N} WHERE age = ?"),
     (f"{N} WHERE CAST(age AS DECIMAL(9, 2)) = 1", "CAST(x AS DOUBLE)", f"{N} WHERE CAST(age AS DOUBLE) = 1"),
-    (f"{N} WHERE name::INT = 1", "CASE x WHEN '1'", f"{N} WHERE CASE name WHEN '1' THEN 1 END = 1"),
+    (f"{N} WHERE name::INT = 1", "TRY_CAST(x AS INTEGER)", f"{N} WHERE TRY_CAST(name AS INTEGER) = 1"),
     (f"{N} WHERE smoker::UUID = 'a'", "CASE WHEN x", f"{N} WHERE CASE WHEN smoker THEN 'a' END = 'a'"),
     (f"{N} WHERE left(name, age) = 'a'", "left(x, 2)", f"{N} WHERE left(name, 2) = 'a'"),
     (f"{N} WHERE date_trunc('eon', born) = born", "month", f"{N} WHERE date_trunc('month', born) = born"),

@@ -80,6 +80,8 @@ TEXTS = [
     "%_" * 128,
     ".*(",
     "\uffff",
+    *("1", "-1e3", " 0x1F ", "1e400", "-inf", "nan", "300", "9" * 40, "1_000", "infinity", "1.5", "-0"),
+    *("2020-02-30", "2020-02-29", "44-03-15 (BC)", "10000-01-01", "9999-12-31 23:59:59.999999", "0001-01-01", "epoch"),
 ]
 DATES = [
     "NULL",
@@ -113,7 +115,11 @@ TYPES = {
     Kind.TIMESTAMP: "TIMESTAMP",
 }
 PATTERNS = ["", "%", "_", "a%", "%a_%", "\\", "%_%a%_%", "[a", "é_", "(%", "^$", "'", "x" * 64]
-OPTIONS = {"units": ["0", "2", "6"], "to_integer": ["TINYINT", "BIGINT", "UINTEGER", "HUGEINT"]}
+OPTIONS = {
+    "read_integer": ["TINYINT", "INTEGER", "UBIGINT", "HUGEINT"],
+    "units": ["0", "2", "6"],
+    "to_integer": ["TINYINT", "BIGINT", "UINTEGER", "HUGEINT"],
+}
 SLICES = OPTIONS | {
     "text_decimal": ["38,0", "38,2", "2,2", "38,15"],
     "left": ["0", "1", "256"],

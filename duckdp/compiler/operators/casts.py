@@ -31,7 +31,7 @@ from duckdp.compiler.operators.spans import everything
 from duckdp.compiler.vectors import Vector, stepped
 from duckdp.core import interval as iv
 from duckdp.core.calendar import DAY
-from duckdp.core.interval import Interval
+from duckdp.core.interval import REALS, Interval
 from duckdp.core.rectangles import Span
 
 
@@ -89,7 +89,62 @@ def _text(kind: Kind, sql: str) -> Operator:
     return Operator(name=f"text_{kind.value}", stem="text", takes=(kind,), gives=T, sql=lambda a, _: sql.format(a[0]))
 
 
+def _read_image(_: Args, name: str) -> Interval:
+    """Bounds of the narrow types; those of wider ones would be no bounds to add up in: whoever does clamps them."""
+    low, high = INTEGER_RANGES[name]
+    return Interval(low, high) if high - low < 2**16 else REALS
+
+
+def _within_calendar(cast: str, before: str, after: str) -> str:
+    """A moment of a text, NULL where it is not from year 1 to 9999; greatest and least leave NULLs out."""
+    cut = f"system.main.greatest(system.main.least({cast}, {after}), {before})"
+    return f"nullif(nullif({cut}, {before}), {after})"
+
+
+# TRY_CAST of a text, as DuckDB reads it: NULL where it is none.
+_READ: tuple[Operator, ...] = (
+    Operator(
+        name="read_integer",
+        takes=(T,),
+        gives=N,
+        sql=lambda a, t: f"CAST(TRY_CAST({a[0]} AS {_integer(t)}) AS DOUBLE)",
+        interval=_read_image,
+        integral=always,
+        nullable=always,
+        makes_null=True,
+        number_type=always_of(INTEGER),
+    ),
+    Operator(  # NaN is NULL, as in a column
+        name="read_double",
+        takes=(T,),
+        gives=N,
+        sql=lambda a, _: f"NULLIF(TRY_CAST({a[0]} AS DOUBLE), CAST('nan' AS DOUBLE))",
+        nullable=always,
+        makes_null=True,
+    ),
+    Operator(
+        name="read_date",
+        takes=(T,),
+        gives=D,
+        sql=lambda a, _: _within_calendar(f"TRY_CAST({a[0]} AS DATE)", "DATE '0001-12-31 (BC)'", "DATE '10000-01-01'"),
+        nullable=always,
+        makes_null=True,
+    ),
+    Operator(
+        name="read_timestamp",
+        takes=(T,),
+        gives=S,
+        sql=lambda a, _: _within_calendar(
+            f"TRY_CAST({a[0]} AS TIMESTAMP)",
+            "TIMESTAMP '0001-12-31 (BC) 23:59:59.999999'",
+            "TIMESTAMP '10000-01-01 00:00:00'",
+        ),
+        nullable=always,
+        makes_null=True,
+    ),
+)
 CASTS: tuple[Operator, ...] = (
+    *_READ,
     _text(N, "CAST(TRY_CAST({} AS BIGINT) AS VARCHAR)"),
     Operator(  # a whole number of which no BIGINT is known to hold it; NULL beyond a HUGEINT
         name="text_huge",
