@@ -41,6 +41,9 @@ QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, e
 ASKED: dict[type[exp.Expression], str] = {exp.Min: "0", exp.Max: "1", exp.Median: "0.5", exp.Mode: ""}
 ORDERED = (*QUANTILES, exp.Min, exp.Max, exp.Mode)
 _BLOCKS = "dp_sample_aggregate('table', '{}', low := {}, high := {}, epsilon := 1)."
+_GEOMETRIC = (
+    "Take exp(avg(ln(greatest(x, 0.01))) FILTER (WHERE x > 0)), with the least that x is above 0 in place of 0.01."
+)
 REFUSED: dict[type[exp.Expression] | str, str] = {
     exp.LogicalAnd: "One person's row decides it. Ask how many there are: count_if(NOT x), or avg(CAST(x AS INTEGER)).",
     exp.LogicalOr: "One person's row decides it. Ask how many there are: count_if(x), or avg(CAST(x AS INTEGER)).",
@@ -58,8 +61,8 @@ REFUSED: dict[type[exp.Expression] | str, str] = {
     "entropy": "Use GROUP BY x with count(*), and take it of the answer.",
     "mad": "Take stddev(x), or dp_sample_aggregate('table', 'mad(x)', epsilon := 1).",
     "product": "Take exp(sum(ln(greatest(x, 1)))).",
-    "geomean": "Take exp(avg(ln(greatest(x, 1)))).",
-    "geometric_mean": "Take exp(avg(ln(greatest(x, 1)))).",
+    "geomean": _GEOMETRIC,
+    "geometric_mean": _GEOMETRIC,
 }
 
 

@@ -27,4 +27,5 @@ WHOLE_TYPES = {
 }
 TIMESTAMP_TYPES = {exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME}
 # What a message may offer in place of a function without a rule; the tests ask each of them.
-FUNCTION_NAMES: tuple[str, ...] = tuple(sorted({name for row in ROWS for name in row.offered}))
+_COMPOSED = ("dayname", "monthname", "make_date", "width_bucket")  # of several rows, or of none
+FUNCTION_NAMES: tuple[str, ...] = tuple(sorted({*_COMPOSED, *(name for row in ROWS for name in row.offered)}))

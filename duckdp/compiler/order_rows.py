@@ -15,6 +15,7 @@ from math import prod
 from typing import Any, Generic, Protocol, TypeVar
 
 from duckdp.catalog.table import Column, Kind, Table
+from duckdp.compiler import ways
 from duckdp.compiler.emit import key_codes, print_keyed
 from duckdp.compiler.expression import ColumnRef, Expr
 from duckdp.compiler.order_statements import (
@@ -324,7 +325,8 @@ def bounded_column(table: Table, name: object) -> Column:
     if column is None:
         raise CatalogError("C102", f'"{table.name}" has no declared column "{str(name)[:63]}".', table=table.name)
     if column.kind is not Kind.NUMBER:
-        raise QueryError("Q203", f'a quantile needs a number; "{column.name}" is a {column.kind.value}.')
+        way = ways.INSTEAD_OF_NUMBERS[column.kind]
+        raise QueryError("Q203", f'a column of numbers is needed; "{column.name}" is a {column.kind.value}. {way}')
     if not column.interval.finite:
         raise QueryError(
             "Q401", f'"{column.name}" has no bounds. The data owner declares them with protect(bounds=...).'

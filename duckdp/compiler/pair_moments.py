@@ -232,7 +232,8 @@ def read_number(text: str, table: Table, name: str) -> Expr:
     if argument.kind is Kind.BOOLEAN:
         argument = Call("number", (argument,), Kind.NUMBER)
     if argument.kind is not Kind.NUMBER:
-        refuse("Q203", f"{name} {ways.not_a(Kind.NUMBER, argument.kind)}", node, shown)
+        way = ways.INSTEAD_OF_NUMBERS[argument.kind]
+        refuse("Q203", f"{name} needs a number, not a {argument.kind.value}. {way}", node, shown)
     span = facts(argument).interval
     if not span.finite:
         if isinstance(argument, ColumnRef):

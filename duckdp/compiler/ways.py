@@ -137,6 +137,10 @@ ROWS = (
     "rows of a protected table are private, and this would show them. Aggregate them: SELECT key, count(*) FROM ... "
     "GROUP BY key."
 )
+KEYS_ALONE = (
+    "the keys are public; add an aggregate such as count(*). How many different pairs rows have is "
+    "SELECT count(DISTINCT concat(a, '-', b)) FROM t."
+)
 EACH_QUANTILE = (
     "a list of quantiles gives several columns, in a query over answers too. Write quantile_cont(x, 0.5) AS a, "
     "quantile_cont(x, 0.9) AS b."
@@ -190,6 +194,7 @@ NO_RULE: dict[type[exp.Expression], str] = {
     exp.GroupingSets: LEVELS,
     exp.Between: "BETWEEN SYMMETRIC is outside the allow-list. Write the smaller end first: x BETWEEN 50 AND 60.",
     exp.SimilarTo: "SIMILAR TO is outside the allow-list. Use regexp_full_match(x, 'a.*').",
+    exp.Bracket: "indexing is outside the allow-list. Take split_part(x, '-', 2), substring(x, 2, 1) or right(x, 1).",
     exp.Dot: "a name has at most a schema and a table before it. Write t.x, with the table's and the column's name.",
     exp.Any: "ANY is outside the allow-list. Use x IN (1, 2).",
 }
@@ -212,6 +217,13 @@ _NUMBER_OF = {
     Kind.TEXT: "Take length(x), TRY_CAST(x AS DOUBLE), or count(*) with x in GROUP BY or WHERE.",
     Kind.DATE: DATES,
     Kind.TIMESTAMP: DATES,
+}
+# Of a column where numbers alone are taken: what does the same for its kind.
+INSTEAD_OF_NUMBERS = {
+    Kind.TEXT: "Take mode(x), or GROUP BY x with count(*), in a SELECT.",
+    Kind.BOOLEAN: "Take avg(CAST(x AS INTEGER)) in a SELECT.",
+    Kind.DATE: "Take median(x), or GROUP BY date_trunc('month', x) with count(*), in a SELECT.",
+    Kind.TIMESTAMP: "Take median(x), or GROUP BY date_trunc('month', x) with count(*), in a SELECT.",
 }
 _CASTS = {
     Kind.TEXT: "Write TRY_CAST(x AS INTEGER), NULL there, or AS DOUBLE, DATE or TIMESTAMP.",

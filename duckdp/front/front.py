@@ -247,7 +247,8 @@ def stub_sql(table: Table, *, temporary: bool = False, replace: bool = False) ->
         what = f"Q301: rows of {table.name} are private."
     else:
         what = f"Q205: {table.name} is public, and is read where a protected table is."
-    message = f"{what} Ask with FROM dp_query($$SELECT ...$$, epsilon := 0.1), or through a duckdp session."
+    way = "Ask with FROM dp_query($$SELECT ...$$, epsilon := 0.1), or through a duckdp session"
+    message = f"{what} {way}; where a session says so, the table may be protected no longer."
     kind = "CREATE OR REPLACE VIEW" if replace else f"CREATE {'TEMP ' if temporary else ''}VIEW"
     items = items or "CAST(NULL AS BOOLEAN) AS no_declared_column"
     return f"{kind} {quote(table.name)} AS SELECT {items} WHERE CAST(error('{message}') AS BOOLEAN)"

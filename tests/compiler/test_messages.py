@@ -17,6 +17,7 @@ from duckdp.compiler import spelling, ways
 from duckdp.compiler.aggregates import OFFERED
 from duckdp.compiler.block_aggregate import read_block_aggregate
 from duckdp.compiler.nodes import FUNCTION_NAMES
+from duckdp.compiler.order_rows import bounded_column
 from duckdp.compiler.outer.apart import take_apart
 from duckdp.compiler.outer.looked_up import with_single_values
 from duckdp.compiler.pair_moments import read_number
@@ -30,6 +31,10 @@ from tests.relational import plan_of, tables
 TABLE = clinic(unit_key=None)
 KEYED = clinic()
 ARGUMENTS = {
+    "dayname": "born",
+    "monthname": "born",
+    "make_date": "2025, 1, 31",
+    "width_bucket": "age, 0, 100, 10",
     "time_bucket": "INTERVAL '2 weeks', born",
     "atan": "age / 100",
     "coalesce": "age, 0",
@@ -192,6 +197,7 @@ N = "SELECT count(*) FROM clinic"
 INNER = "SELECT count(*) FROM"
 PARAMETERS = (1,)
 # refused, what its way out says, and that way taken (None: it is no statement over a protected table alone)
+GEOMETRIC = "SELECT exp(avg(ln(greatest(cost, 0.01))) FILTER (WHERE cost > 0)) FROM clinic"
 WAYS = [
     ("SELECT regr_count(age) FROM clinic", "regr_count(x, y)", "SELECT regr_count(age, cost) FROM clinic"),
     (f"{N} GROUP BY sex, sex", "Write it once", f"{N} GROUP BY sex"),
@@ -392,6 +398,13 @@ WAYS = [
         "INTERVAL 30 DAY",
         f"{N} WHERE born > DATE '1991-01-01' + 9 * INTERVAL 1 YEAR",
     ),
+    ("SELECT geomean(cost) FROM clinic", "FILTER (WHERE x > 0)", GEOMETRIC),
+    (
+        f"{N} WHERE string_split(name, ' ')[2] = 'a'",
+        "split_part(x, '-', 2)",
+        f"{N} WHERE split_part(name, ' ', 2) = 'a'",
+    ),
+    (f"{N} WHERE to_char(born, '%Y') = 'a'", "strftime(x", f"{N} WHERE strftime(born, '%Y') = 'a'"),
     ("SELECT count(*)::text FROM clinic", "Use the number itself", N),
     (f"{N} WHERE cost::text = 'a'", "CAST(CAST(x AS INTEGER) AS VARCHAR)", f"{N} WHERE cost::INTEGER::text = 'a'"),
     (f"{N} WHERE seen - born > 3", "epoch(x - y)", f"{N} WHERE epoch(seen - born) > 3"),
@@ -765,6 +778,24 @@ def test_what_stands_for_unknown_functions_works() -> None:
             whole = any(f"{name}(" in call for name in OFFERED)
             text = f"SELECT {call} FROM clinic" if whole else f"SELECT count(*) FROM clinic WHERE ({call}) IS NOT NULL"
             assert _message(text) is None, call
+
+
+def test_what_takes_numbers_alone_names_what_does_the_same_for_other_kinds() -> None:
+    for name, way, taken in (
+        ("seen", "median(x)", "SELECT median(born) FROM clinic"),
+        (
+            "born",
+            "GROUP BY date_trunc('month', x)",
+            "SELECT date_trunc('month', born), count(*) FROM clinic GROUP BY 1",
+        ),
+        ("name", "mode(x)", "SELECT mode(sex) FROM clinic"),
+        ("smoker", "avg(CAST(x AS INTEGER))", "SELECT avg(CAST(smoker AS INTEGER)) FROM clinic"),
+    ):
+        with pytest.raises(QueryError) as caught:
+            bounded_column(TABLE, name)
+        assert way in str(caught.value)
+        assert "quantile" not in str(caught.value)
+        plan_for(taken, TABLE, delta="1e-8")
 
 
 def test_a_suggestion_is_near() -> None:

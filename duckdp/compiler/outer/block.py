@@ -103,7 +103,7 @@ class Parts:
         asked.set("expressions", [duplicate(e) for e in outputs])
         query = read_select(asked, self.tables, self.text, self.parameters)
         if is_of_keys(query):  # alone they are answered; to count or join them would tell of declarations, not of rows
-            refuse("Q301", "the keys are public; add an aggregate such as count(*).", asked, self.text)
+            refuse("Q301", ways.KEYS_ALONE, asked, self.text)
         if len(query.outputs) != len(outputs):
             refuse("Q206", ways.EACH_QUANTILE, outputs[-1], self.text)
         self._last = given, query
