@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from duckdp.compiler.evaluate import OutputColumn, duckdb_type, evaluate, known_payload
-from duckdp.compiler.notes import OF_NOTHING, output_note, plan_caveat, plan_notes
+from duckdp.compiler.notes import NO_END, OF_NOTHING, output_note, plan_caveat, plan_notes
 from duckdp.compiler.plan import Plan
 from duckdp.result import Estimate, Result, ResultColumn
 
@@ -40,16 +43,17 @@ def _column(column: OutputColumn, note: str | None) -> ResultColumn:
         return ResultColumn(name=column.name, type=kind, values=column.values)
     numbers = (found.tolist() for found in (column.standard_error, column.low, column.high))
     estimates = [
-        Estimate(value=None, note="undefined: no row can count" if note in OF_NOTHING else UNDEFINED)
-        if value is None
-        else Estimate(
-            value=value,
-            standard_error=error,
-            low=low,
-            high=high,
-            exact=column.exact_interval,
-            note=note,
-        )
-        for value, error, low, high in zip(column.values, *numbers, strict=True)
+        _estimate(value, ends, note, exact=column.exact_interval)
+        for value, *ends in zip(column.values, *numbers, strict=True)
     ]
     return ResultColumn(name=column.name, type=kind, values=column.values, estimates=estimates)
+
+
+def _estimate(value: float | int | None, ends: Sequence[float], note: str | None, *, exact: bool) -> Estimate:
+    """One figure with its standard error and the ends of its interval, NaN where it has none."""
+    if value is None:
+        return Estimate(value=None, note="undefined: no row can count" if note in OF_NOTHING else UNDEFINED)
+    error, low, high = ends
+    if math.isnan(low) or math.isnan(high):
+        return Estimate(value=value, exact=False, note=NO_END if note is None else f"{NO_END}; {note}")
+    return Estimate(value=value, standard_error=error, low=low, high=high, exact=exact, note=note)

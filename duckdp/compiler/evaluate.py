@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.aggregates import ARGUMENT, aggregate_row
-from duckdp.compiler.enclosed_ends import reads_bins
+from duckdp.compiler.enclosed_ends import jumps, reads_bins
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, walk
 from duckdp.compiler.facts import facts
 from duckdp.compiler.intervals import LEVEL, Intervals, is_exact, is_listed, is_steady
@@ -123,7 +123,9 @@ def _type_name(kind: Kind, integral: bool) -> str:
 
 
 def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | None]:
-    """Predicted 95% half-width of each output from public figures; None where it needs a number of rows.
+    """Predicted 95% half-width of each output from public figures; None where it needs a number of rows, or the answer.
+
+    What jumps or bends needs that: floor(x / 100) is off by nothing, or by 1, as x lies to the next hundred.
 
     Of counts and sums it is the half-width itself. Else it is a prediction for a group of ``rows`` rows: an average,
     and what is made of averages without dividing by them, has the widest of :data:`SPREADS`, wherever in its bounds
@@ -141,6 +143,7 @@ def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | No
             expr = exprs[output.name]
             width = float(output.half_width[0])
             unknown = math.isnan(width) or (rows is None and not is_exact(expr) and not is_listed(expr))
+            unknown |= evaluation.bars.is_uncertain(expr)
             if not unknown and is_steady(expr):
                 lower, upper = evaluation.range(expr)
                 width = min(float(np.nanmax(output.half_width)), (upper - lower) / 2)
@@ -187,7 +190,7 @@ class _Evaluation:
         else:
             kinds = [k.expr.kind for k in plan.query.keys]
             self.keys = [[decode_key(v, kind) for v, kind in zip(row, kinds, strict=True)] for row in raw["keys"]]
-        self.bars = Intervals(plan, self.cells, self._aggregate, self._bin_ends, lambda key: self.vector(key).value)
+        self.bars = Intervals(plan, self.cells, self._aggregate, self._bin_ends, self.vector)
 
     def columns(self) -> list[OutputColumn]:
         outputs = self.all_outputs()
@@ -298,7 +301,7 @@ class _Evaluation:
             lower, upper = lower - self.margin * (upper - lower), upper + self.margin * (upper - lower)
         ends = bars.ends(expr, vector.value, gradient, (lower, upper), self.level)
         low, high = (np.where(undefined, np.nan, e) for e in ends)
-        if reads_bins(expr):
+        if reads_bins(expr) or jumps(expr):
             error = (high - low) / (2 * NORMAL_95)
         return OutputColumn(
             name=name,
@@ -310,7 +313,7 @@ class _Evaluation:
             low=np.clip(low, lower, upper),
             high=np.clip(high, lower, upper),
             centre=vector.value,
-            exact_interval=isinstance(expr, Aggregate) and aggregate_row(expr).linear,
+            exact_interval=is_exact(expr),
         )
 
     @staticmethod

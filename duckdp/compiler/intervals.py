@@ -1,10 +1,11 @@
 """95% intervals of output expressions, from the noise of the released cells. Public figures and post-processing only.
 
 Counts and sums: exact, by the law of their cells' noise (core/errorbars). Averages and quotients of counts and sums:
-Fieller's set (core/ratiobars), exact but for its hull. Variances and other expressions: to first order in the noise, by
-their gradient; a variance over a count that may be 0 has its whole range. Order statistics: the bins that a test allows
-(compiler/binned.py). What is made of them: all that it can be while its parts are in theirs (enclosed_ends.py);
-their gradients tell of the noise alone, and nothing of the width of a bin.
+Fieller's set (core/ratiobars), exact but for its hull. Variances and other smooth expressions: to first order in the
+noise, by their gradient; a variance over a count that may be 0 has its whole range. Order statistics: the bins that a
+test allows (compiler/binned.py). What is made of them, and whatever jumps or bends as a figure changes (floor, CASE,
+comparisons, greatest): all that it can be while its parts are in theirs (enclosed_ends.py); a gradient tells nothing of
+the width of a bin, or of the next step.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 
 from duckdp.catalog.table import Kind
 from duckdp.compiler.aggregates import aggregate_row
-from duckdp.compiler.enclosed_ends import enclosed_ends, reads_bins
-from duckdp.compiler.expression import Aggregate, Call, Expr, KeyRef, Literal, walk
+from duckdp.compiler.enclosed_ends import enclosed_ends, jumps, known_of, or_null, parts_of, reads_bins
+from duckdp.compiler.expression import Aggregate, Call, Expr, Literal, walk
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.vectors import Vector
@@ -37,7 +38,7 @@ class Intervals:
         cells: float[cells, n], as released.
         aggregate: value and gradient by cell of an aggregate.
         bin_ends: ends of an interval that follows from bins, at a level; None of other aggregates.
-        key: values of a key that is a number.
+        vector: value and gradient of any output expression.
     """
 
     def __init__(
@@ -46,9 +47,9 @@ class Intervals:
         cells: Floats,
         aggregate: Callable[[Aggregate], Vector],
         bin_ends: Callable[[Aggregate, float], tuple[Floats, Floats] | None],
-        key: Callable[[KeyRef], Floats],
+        vector: Callable[[Expr], Vector],
     ) -> None:
-        self.plan, self.cells, self._aggregate, self._bin_ends, self._key = plan, cells, aggregate, bin_ends, key
+        self.plan, self.cells, self._aggregate, self._bin_ends, self._vector = plan, cells, aggregate, bin_ends, vector
         self.n = cells.shape[1]
         found = plan.cell_noises()
         self.noisy = [i for i, noise in enumerate(found) if noise is not None]
@@ -79,13 +80,14 @@ class Intervals:
         """Ends of the interval in each group, before they are cut to the public range.
 
         Args:
-            expr: an output with an aggregate in it.
+            expr: an output with an aggregate in it; where it is NULL its ends mean nothing.
             value: float[n], released.
             gradient: float[noises, n], of :meth:`by_noise`.
             limits: the least and the largest value that the true one can have.
             level: wanted coverage.
         """
-        if not isinstance(expr, Aggregate) and reads_bins(expr):
+        expr = or_null(expr)
+        if not isinstance(expr, Aggregate) and (reads_bins(expr) or jumps(expr)):
             return self._enclosed(expr, level)
         return self._ends(expr, value, gradient, limits, level)
 
@@ -100,19 +102,35 @@ class Intervals:
         return value - width, value + width
 
     def _enclosed(self, expr: Expr, wanted: float) -> tuple[Floats, Floats]:
-        """Of an expression over order statistics: from intervals of all its aggregates, which hold at once."""
-        parts = list(dict.fromkeys(n for n in walk(expr) if isinstance(n, Aggregate)))
+        """Of an expression that no first order serves: from intervals of all its parts, which hold at once."""
+        parts = parts_of(expr)
         level = 1 - (1 - wanted) / len(parts)
         figures: dict[Expr, tuple[Floats, Floats]] = {}
         for part in parts:
-            vector = self._aggregate(part)
+            vector = self._vector(part)
             if vector.gradient is None:  # no figure: one of the values
                 continue
-            low, high = self._ends(part, vector.value, self.by_noise(vector.gradient), (-np.inf, np.inf), level)
-            figures[part] = np.where(np.isnan(vector.value), np.nan, low), high
-        for key in (n for n in walk(expr) if isinstance(n, KeyRef) and n.kind is Kind.NUMBER):
-            figures[key] = self._key(key), self._key(key)
+            gradient = self.by_noise(vector.gradient)
+            undefined = ~np.isfinite(vector.value) | ~np.isfinite(gradient).all(axis=0)
+            gradient = np.where(undefined, 0.0, gradient)
+            low, high = self._ends(part, vector.value, gradient, (-np.inf, np.inf), level)
+            figures[part] = np.where(undefined, np.nan, low), high
+        figures |= {part: self._as_known(part) for part in known_of(expr)}
         return enclosed_ends(expr, figures, self.n)
+
+    def _as_known(self, expr: Expr) -> tuple[Floats, Floats]:
+        """Ends of what is known in each group; a condition that is NULL may be anything."""
+        value = self._vector(expr).value
+        if expr.kind is Kind.NUMBER:
+            return value, value
+        low, high = (np.array([float(other if x is None else x) for x in value]) for other in (0, 1))
+        return low, high
+
+    def is_uncertain(self, expr: Expr) -> bool:
+        """Whether noise of a figure in it may change the value of an expression that jumps or bends."""
+        figures = [n for n in walk(expr) if isinstance(n, Aggregate)] if jumps(expr) else []
+        gradients = [self._aggregate(figure).gradient for figure in figures]
+        return any(gradient is None or self.by_noise(gradient).any() for gradient in gradients)
 
     # ---- ratios -------------------------------------------------------------------------------------------------
 
@@ -128,6 +146,7 @@ class Intervals:
 
     def _ratio(self, expr: Expr) -> tuple[Floats, Floats] | None:
         """Numerator and denominator of a quotient, as linear forms of the cells."""
+        expr = or_null(expr)
         match expr:
             case Aggregate(argument=argument, filter=condition) if parts := aggregate_row(expr).ratio:
                 above, below = (self._form(Aggregate(f, argument, condition)) for f in parts)
@@ -142,6 +161,7 @@ class Intervals:
 
     def _form(self, expr: Expr) -> Floats | None:
         """Coefficients by cell of a linear form of counts and sums; None for anything else."""
+        expr = or_null(expr)
         match expr:
             case Aggregate() if aggregate_row(expr).linear:
                 found = self._aggregate(expr).gradient
@@ -202,16 +222,19 @@ def _count_half_width(noise: Law, terms: int, steps: int, level: float) -> float
 
 def is_exact(expr: Expr) -> bool:
     """Whether an output's half-width does not depend on the data, so that it is known before."""
+    expr = or_null(expr)
     return isinstance(expr, Aggregate) and aggregate_row(expr).linear
 
 
 def is_listed(expr: Expr) -> bool:
     """Whether it is how many of a list of public values there are: its half-width is known whatever rows there are."""
+    expr = or_null(expr)
     return isinstance(expr, Aggregate) and aggregate_row(expr).of == "distinct" and aggregate_row(expr).ends is not None
 
 
 def is_steady(expr: Expr) -> bool:
     """Whether its error is bounded wherever the values lie: nothing but counts is divided by."""
+    expr = or_null(expr)
     match expr:
         case Aggregate():
             return "stddev" not in aggregate_row(expr).name and not is_listed(expr)

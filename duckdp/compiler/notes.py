@@ -19,6 +19,7 @@ KNOWN = f"can only be 0: {NO_ROWS}"
 UNDEFINED = f"is undefined whatever the data: {NO_ROWS}"  # an average
 KNOWN_OR_UNDEFINED = f"can only be 0, and undefined where it is an average: {NO_ROWS}"
 VALUES = "these are all values by the declared bounds and domains: which of them rows have was not looked at"
+NO_END = "no interval: what is divided by may be 0, or a figure in it has none"
 LEFT_OUT = "the ± does not include what this leaves out"
 OF_NOTHING = (KNOWN, UNDEFINED, KNOWN_OR_UNDEFINED)
 

@@ -7,18 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from duckdp.compiler.aggregates import aggregate_row
+from duckdp.compiler.enclosed_ends import jumps
 from duckdp.compiler.evaluate import expected_half_widths
-from duckdp.compiler.expression import Aggregate, Expr
+from duckdp.compiler.expression import PLAIN, Aggregate, Expr
 from duckdp.compiler.intervals import is_exact
 from duckdp.compiler.known import is_known
 from duckdp.compiler.notes import OF_NOTHING, output_note
 from duckdp.compiler.plan import MechanismChoice, Plan, domain_size, make_plan
+from duckdp.compiler.printing import quote
 from duckdp.compiler.query import Query
+from duckdp.compiler.relations.relation import Relation
 from duckdp.core.errorbars import smallest_epsilon
 from duckdp.core.types import NANO, Neighbours, parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
 from duckdp.result import ResultColumn
 
+BY_STEPS = "is known with the answer alone: it is off by a step or by nothing, as near to one as its figures lie"
 _SAME = 1 + 1e-6  # of a half-width: what is no wider for anyone who reads it
 
 
@@ -155,6 +159,11 @@ def _epsilon_for(
 
 def _unpredictable(query: Query, name: str) -> str:
     """Why an output's error cannot be predicted, and what helps."""
+    if any(o.name == name and jumps(o.expr) for o in query.outputs):
+        name_of = query.table.name if PLAIN.match(query.table.name) else quote(query.table.name)
+        table = "..." if isinstance(query.table, Relation) else name_of
+        rule = f'the error of "{name}" {BY_STEPS}. Give epsilon, or ask for the error of the figures in it'
+        return f"{rule} and compute over them: SELECT floor(n / 100) FROM (SELECT count(*) AS n FROM {table})."
     if query.table.expected_rows is None:
         return (
             f'the error of "{name}" depends on the number of rows; the owner declares expected_rows, or give epsilon.'
@@ -177,7 +186,10 @@ def _formulas(plan: Plan) -> dict[str, str]:
     at = expected_half_widths(plan, 1e6)
     told = {name: output_note(plan, exprs[name]) for name, width in at.items() if width is None}
     none = {
-        name: f"it {note if note in OF_NOTHING else 'is undefined at typical values'}" for name, note in told.items()
+        name: f"it {note if note in OF_NOTHING else 'is undefined at typical values'}"
+        if note in OF_NOTHING or not jumps(exprs[name])
+        else BY_STEPS
+        for name, note in told.items()
     }
     return none | {
         name: f"at least {width:.4g}" if _in_bins(exprs[name]) else f"about {width * 1e6:.4g} / n, n rows in the group"

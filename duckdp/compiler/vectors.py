@@ -63,7 +63,11 @@ def of_two(rule: Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]) -> R
 
 
 def stepped(rule: Callable[[Floats], Floats]) -> Released:
-    """A function that rounds: the error of what it rounds is told as its own."""
+    """A function that rounds or cuts, its slope taken as 1.
+
+    That is no error bar of what was rounded, which is off by a whole step wherever a step lies within the noise:
+    intervals follow from all that it can be (compiler/enclosed_ends.py).
+    """
     return of_one(lambda a: (rule(a), np.ones_like(a)))
 
 

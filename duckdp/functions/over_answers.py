@@ -20,7 +20,7 @@ from duckdp.compiler.describe import describe_plan
 from duckdp.compiler.drawn import drawn
 from duckdp.compiler.evaluate import describe_outputs
 from duckdp.compiler.expression import Aggregate, walk
-from duckdp.compiler.notes import plan_caveat, plan_notes
+from duckdp.compiler.notes import NO_END, plan_caveat, plan_notes
 from duckdp.compiler.outer.adding import with_sums
 from duckdp.compiler.outer.apart import Apart
 from duckdp.compiler.outer.beside import Beside, beside_columns
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 Columns = list[tuple[str, str]]
 MOST_PRINTED = 30_000  # characters of an outer part with intervals of what is computed: read in some milliseconds
-NO_END = "no interval: what is divided by may be 0, or a figure in it has none"
 
 
 class Runs(Protocol):

@@ -167,6 +167,7 @@ CONDITIONAL: tuple[Operator, ...] = (
             keeps_finite=k is N,
             null_with="first",
             makes_null=True,
+            first_or_null=True,
             released=_unless_equal,
             encloses=(lambda _, __: sp.everything()) if k is T else (lambda _, a: a[0]),
             number_type=of_first,

@@ -131,6 +131,7 @@ class Operator:
         as_cast: what a cast to a whole number does first.
         period: the result is the start of the period, named by the option, that holds the argument.
         picks_first: the result is the first argument that is not NULL.
+        first_or_null: the result is the first argument, or NULL.
         null_with: which arguments make it NULL where they are.
         makes_null: it may be NULL though no argument is, at single points.
 
@@ -183,6 +184,7 @@ class Operator:
     as_cast: bool = False
     period: bool = False
     picks_first: bool = False
+    first_or_null: bool = False
     null_with: Literal["any", "all", "first", "none"] = "any"
     makes_null: bool = False
 
