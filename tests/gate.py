@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from duckdp.catalog.table import Column, Table, kind_of
 from duckdp.compiler.emit import emit, key_codes, key_values, read_cells
-from duckdp.compiler.evaluate import OutputColumn, evaluate, known_payload
+from duckdp.compiler.evaluate import evaluate, known_payload
+from duckdp.compiler.output_columns import OutputColumn
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import Plan, make_plan
 from duckdp.compiler.release import encode_key

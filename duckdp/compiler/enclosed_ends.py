@@ -57,6 +57,14 @@ def jumps(expr: Expr) -> bool:
     return bends or any(map(jumps, children(expr)))
 
 
+def makes_null(expr: Expr) -> bool:
+    """Whether it may be NULL though its figures are not: by nullif, a cast, or a CASE."""
+    if isinstance(expr, Aggregate):
+        return False
+    own = isinstance(expr, Case) or (isinstance(expr, Call) and row_of(expr).makes_null)
+    return own or any(map(makes_null, children(expr)))
+
+
 def or_null(expr: Expr) -> Expr:
     """What an expression is wherever it is not NULL: ``nullif(x, 0)`` is x, and so is ``coalesce(count(*), 0)``."""
     while isinstance(expr, Call):

@@ -9,8 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,42 +23,18 @@ from duckdp.compiler.intervals import LEVEL, Intervals, is_exact, is_listed, is_
 from duckdp.compiler.known import is_zero
 from duckdp.compiler.measures import Measure
 from duckdp.compiler.operators import row_of
+from duckdp.compiler.output_columns import OutputColumn, Shape
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.query import Key
 from duckdp.compiler.released import bounds_of, expected_cells, named_value, places_of, released, valued
 from duckdp.compiler.shown_rows import shown_rows
 from duckdp.compiler.spreads import SPREADS, Spread
-from duckdp.compiler.vectors import Vector, choose, constant_vector, null_like, objects
+from duckdp.compiler.vectors import Vector, choose, constant_vector, held, null_like, objects
 from duckdp.core.summedbars import Law, linear_standard_error
 from duckdp.errors import InternalError, QueryError
 
 Floats = NDArray[np.float64]
 NORMAL_95 = 1.96  # deviations of a normal law in half of an interval: the error of what has an interval alone
-
-
-@dataclass(frozen=True, kw_only=True)
-class OutputColumn:
-    """One column of the answer.
-
-    Attributes:
-        name, kind, integral: for typing the result.
-        values: one per row; None where undefined.
-        standard_error, half_width: float[rows], or None for keys; NaN where undefined.
-        low, high: float[rows], ends of the 95% interval, cut to the public range of the true value.
-        centre: float[rows], the values before they were cut to that range.
-        exact_interval: whether the interval's coverage is exact (else first order).
-    """
-
-    name: str
-    kind: Kind
-    integral: bool
-    values: list[Any]
-    standard_error: Floats | None = None
-    half_width: Floats | None = None
-    low: Floats | None = None
-    high: Floats | None = None
-    centre: Floats | None = None
-    exact_interval: bool = True
 
 
 def evaluate(plan: Plan, payload: str, *, bars: bool = True, level: float = LEVEL) -> list[OutputColumn]:
@@ -97,29 +72,18 @@ def known_payload(plan: Plan) -> str:
 def describe_outputs(plan: Plan) -> list[tuple[str, str, bool]]:
     """(name, DuckDB type, whether it is a released number) of each output, before anything is released."""
     shapes = _expected(plan, 1e6).shapes()
-    return [(name, _type_name(kind, integral), released) for name, (kind, integral, released) in shapes]
+    return [(name, shape.type, shape.released) for name, shape in shapes]
 
 
 def key_type(key: Key) -> str:
     """DuckDB type of a released key, from the plan alone: it must not depend on which keys came through."""
-    return _type_name(key.expr.kind, _is_whole(key))
+    return Shape(key.expr.kind, _is_whole(key), False).type
 
 
 def _is_whole(key: Key) -> bool:
     if key.domain is None:
         return facts(key.expr).integral
     return all(isinstance(v, int) for v in key.domain if v is not None)
-
-
-def duckdb_type(column: OutputColumn) -> str:
-    """DuckDB type of an output."""
-    return _type_name(column.kind, column.integral)
-
-
-def _type_name(kind: Kind, integral: bool) -> str:
-    if kind is Kind.NUMBER:
-        return "BIGINT" if integral else "DOUBLE"
-    return {Kind.TEXT: "VARCHAR"}.get(kind, str(kind.value).upper())
 
 
 def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | None]:
@@ -164,14 +128,6 @@ def _stand_in(domain: tuple[Scalar, ...] | None) -> Scalar:
     return domain[0] if domain else None
 
 
-class Shape(NamedTuple):
-    """What an output is: its kind, whether it is made of whole numbers, whether it is a released number."""
-
-    kind: Kind
-    integral: bool
-    released: bool
-
-
 class _Evaluation:
     margin = 0.0  # of the public range, by which it is taken wider: intervals at its ends are then whole
     wants_bars = True
@@ -195,7 +151,7 @@ class _Evaluation:
     def columns(self) -> list[OutputColumn]:
         outputs = self.all_outputs()
         rows = shown_rows(self.plan, self.vector, self.keys)
-        return outputs if rows == list(range(self.n)) else [_take(o, rows) for o in outputs]
+        return outputs if rows == list(range(self.n)) else [o.taken(rows) for o in outputs]
 
     def all_outputs(self) -> list[OutputColumn]:
         return [self._output(o.name, o.expr) for o in self.plan.query.outputs]
@@ -274,26 +230,29 @@ class _Evaluation:
         noisy = not plain and (vector is None or vector.gradient is not None)
         found = noisy and any(isinstance(n, Aggregate) for n in walk(expr))
         integral = isinstance(expr, Aggregate) and (aggregate_row(expr).counts or self._integral(expr))
+        if isinstance(expr, Call) and row_of(expr).holds is not None:
+            return Shape.of_cast(expr.option, self._shape(expr.arguments[0], vector))
         return Shape(expr.kind, (found or plain) and integral, found)
 
     def _output(self, name: str, expr: Expr) -> OutputColumn:
         if isinstance(expr, KeyRef):
             values, shape = [k[expr.index] for k in self.keys], self._key_shape(expr)
-            return OutputColumn(name=name, kind=shape.kind, integral=shape.integral, values=values)
+            return OutputColumn(name=name, shape=shape, values=values)
         vector = self.vector(expr)
-        kind, integral, released = self._shape(expr, vector)
+        shape = self._shape(expr, vector)
+        integral = shape.integral
         if vector.gradient is None:
-            shown = _plain(vector.value) if kind is Kind.NUMBER else list(vector.value)
-            values = [int(v) if integral and v is not None else v for v in shown]
-            return OutputColumn(name=name, kind=kind, integral=integral, values=values)
-        if not released:
-            return OutputColumn(name=name, kind=kind, integral=integral, values=_plain(vector.value))
+            shown = _plain(vector.value) if shape.kind is Kind.NUMBER else list(vector.value)
+            return OutputColumn(name=name, shape=shape, values=_as_whole(shown) if integral else shown)
+        if not shape.released:
+            shown = _plain(vector.value)
+            return OutputColumn(name=name, shape=shape, values=_as_whole(shown) if integral else shown)
         bars = self.bars
         gradient = bars.by_noise(vector.gradient)
         undefined = ~np.isfinite(vector.value) | ~np.isfinite(gradient).all(axis=0)
         if not self.wants_bars:
             values = self._values(vector, *self.range(expr), undefined, integral=integral)
-            return OutputColumn(name=name, kind=kind, integral=integral, values=values)
+            return OutputColumn(name=name, shape=shape, values=values)
         gradient = np.where(undefined, 0.0, gradient)
         error = linear_standard_error(gradient, bars.noises) if bars.noises else np.zeros(self.n)
         lower, upper = self.range(expr)
@@ -305,8 +264,7 @@ class _Evaluation:
             error = (high - low) / (2 * NORMAL_95)
         return OutputColumn(
             name=name,
-            kind=kind,
-            integral=integral,
+            shape=shape,
             values=self._values(vector, lower, upper, undefined, integral=integral),
             standard_error=np.where(undefined, np.nan, error),
             half_width=(high - low) / 2,
@@ -326,6 +284,9 @@ class _Evaluation:
 
     def range(self, expr: Expr) -> tuple[float, float]:
         """Least and largest value that the true one can have."""
+        if isinstance(expr, Call) and (holds := row_of(expr).holds) is not None:
+            lower, upper = self.range(expr.arguments[0])
+            return max(lower, float(holds(expr.option)[0])), min(upper, float(holds(expr.option)[1]))
         if isinstance(expr, Call) and row_of(expr).bounds:
             span = facts(expr).interval
             return span.lower, span.upper
@@ -346,39 +307,25 @@ class _Evaluation:
         return measure.kind == "sum" and measure.bits == 0
 
 
-def _take(column: OutputColumn, rows: list[int]) -> OutputColumn:
-    index = np.array(rows, dtype=np.int64)
-
-    def pick(found: Floats | None) -> Floats | None:
-        return None if found is None else found[index]
-
-    return OutputColumn(
-        name=column.name,
-        kind=column.kind,
-        integral=column.integral,
-        values=[column.values[i] for i in rows],
-        standard_error=pick(column.standard_error),
-        half_width=pick(column.half_width),
-        low=pick(column.low),
-        high=pick(column.high),
-        centre=pick(column.centre),
-        exact_interval=column.exact_interval,
-    )
-
-
 def _applied(call: Call, args: list[Vector], cells: int) -> Vector:
     """An operator on released vectors.
 
     Raises:
         QueryError: Q202, it works on rows only.
     """
-    rule = row_of(call).released
+    rule, holds = row_of(call).released, row_of(call).holds
+    if holds is not None:
+        rule = held(*holds(call.option))
     with np.errstate(all="ignore"):
         found = None if rule is None else rule(args, cells)
     if found is None:
         what = f"{call.operator} is outside the allow-list for released values."
         raise QueryError("Q202", f"{what} Apply it to rows, or afterwards.")
     return found
+
+
+def _as_whole(values: list[Any]) -> list[Any]:
+    return [None if v is None else int(v) for v in values]
 
 
 def _plain(values: Floats) -> list[Any]:

@@ -70,13 +70,17 @@ class NumberNodes(ABC):
     def _whole(self, number: Expr, name: str, node: exp.Expression) -> Expr:
         """A number cast to a whole one as DuckDB does: DECIMALs round halves away from 0, others to even."""
         known = facts(number)
-        if not known.integral:
+        if not known.integral and (self.rows or type_of(number) != INTEGER):
             number = self._operator("round" if type_of(number).name == "DECIMAL" else "round_even", node, [number])
         low, high = INTEGER_RANGES[name]
         held = low <= known.interval.lower and known.interval.upper <= high
         if self.rows and not held and not _fits(number, name):
             inner = number.arguments[0] if isinstance(number, Call) and row_of(number).as_cast else number
             number = self._operator("to_integer", node, [inner], name)
+        elif not self.rows and not (
+            held and isinstance(number, Literal)
+        ):  # what is released has the type that is named
+            number = self._operator("to_integer", node, [number], name)
         return typed(number, whole_type(name))
 
     def _round(self, node: exp.Expression) -> Expr:

@@ -197,12 +197,12 @@ class _Reader:
         return number
 
     def _released(self, node: exp.Expression) -> Expr:
-        """An expression over released values: only what has a rule on them (``Operator.released``)."""
+        """An expression over released values: only what has a rule on them (``Operator.works_on_released``)."""
         expr = self.outer(node)
         level = [expr]
         while level:
             for e in level:
-                if isinstance(e, Call) and OPERATORS[e.operator].released is None:
+                if isinstance(e, Call) and not OPERATORS[e.operator].works_on_released:
                     self._refuse(
                         "Q202", f"{e.operator} works on rows, not on released values. Use it in an aggregate.", node
                     )

@@ -71,6 +71,19 @@ def stepped(rule: Callable[[Floats], Floats]) -> Released:
     return of_one(lambda a: (rule(a), np.ones_like(a)))
 
 
+def held(low: float, high: float) -> Released:
+    """The nearest whole number, NULL beyond the type that holds those from ``low`` to ``high``.
+
+    One above ``high`` is a power of two, which a DOUBLE holds where it does not hold ``high``.
+    """
+
+    def rule(a: Floats) -> tuple[Floats, Floats]:
+        whole = np.rint(a)
+        return np.where((whole >= float(low)) & (whole < float(high + 1)), whole, np.nan), np.ones_like(a)
+
+    return of_one(rule)
+
+
 def truths(rule: Callable[[Sequence[Vector]], NDArray[Any]]) -> Released:
     """A condition: True, False or None per group."""
     return lambda args, _: Vector(rule(args), None)

@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 
 from duckdp.compiler import enclosed_ends, evaluate, intervals
-from duckdp.compiler.evaluate import _Evaluation
+from duckdp.compiler.answers import MADE_NULL, answer_columns
+from duckdp.compiler.evaluate import _Evaluation, describe_outputs
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.pricing import Terms, price
 from duckdp.compiler.select import read_select
+from duckdp.compiler.vectors import held
 from duckdp.core.errorbars import Noise
 from duckdp.core.types import Neighbours
 from duckdp.errors import ParameterError
@@ -197,3 +199,49 @@ def test_what_cannot_jump_is_priced_as_before() -> None:
         width = price(query, Terms(error=50_000.0), Neighbours.ADD_REMOVE).errors["v"]
         assert width is not None
         assert width <= 50_001
+
+
+CASTS = [
+    ("count(*)::TINYINT", None, "TINYINT"),
+    ("TRY_CAST(count(*) AS TINYINT)", None, "TINYINT"),
+    ("(count(*) - 3000)::UINTEGER", None, "UINTEGER"),
+    ("(count(*) * 1e300)::UBIGINT", None, "UBIGINT"),
+    ("(count(*) - 2000 + 9223372036854775807)::BIGINT", None, "BIGINT"),
+    ("(count(*) - 2000 - 9223372036854775807)::BIGINT", -(2**63), "BIGINT"),
+    ("count(*)::SMALLINT", 2000, "SMALLINT"),
+    ("(count(*) - 1872.5)::TINYINT", None, "TINYINT"),
+    ("(count(*) - 1873)::TINYINT", 127, "TINYINT"),
+    ("avg(cost)::INTEGER", 2350, "INTEGER"),
+    ("sum(age)::INTEGER", 116600, "INTEGER"),
+    ("(count(*) > 5)::UTINYINT", 1, "UTINYINT"),
+    ("count(*)::HUGEINT", 2000, "BIGINT"),
+    ("avg(cost)::HUGEINT", 2350.0, "DOUBLE"),
+]
+
+
+@pytest.mark.parametrize(("item", "value", "duckdb_type"), CASTS)
+def test_casts_of_figures_have_the_range_and_the_type_of_their_target(
+    item: str, value: float | None, duckdb_type: str
+) -> None:
+    plan = plan_for(f"SELECT {item} AS v FROM clinic", TABLE)
+    (column,) = answer_columns(plan, json.dumps({"keys": None, "cells": [_exact(plan)]}))
+    assert column.values == [value]
+    assert type(column.values[0]) is type(value)
+    assert column.type == duckdb_type
+    assert [kind for _, kind, _ in describe_outputs(plan)] == [duckdb_type]
+    assert column.estimates is not None
+    assert (column.estimates[0].note == MADE_NULL) == (value is None)
+
+
+def test_a_cast_that_forgets_its_range_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "held", lambda low, high: held(-(2**200), 2**200))
+    assert _true("CASE WHEN count(*)::TINYINT IS NULL THEN 1 ELSE 0 END")[0] == 0
+
+
+def test_a_cast_of_a_whole_figure_keeps_its_interval_within_the_type() -> None:
+    text = "SELECT count(*)::INTEGER AS v, count(*) AS n, (count(*) - 1873)::TINYINT AS least FROM clinic"
+    plan = plan_for(text, TABLE)
+    cast, plain, least = answer_columns(plan, json.dumps({"keys": None, "cells": [_exact(plan)]}))
+    assert cast.estimates == plain.estimates
+    assert least.estimates is not None
+    assert least.estimates[0].high == 127

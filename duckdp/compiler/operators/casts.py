@@ -211,6 +211,8 @@ CASTS: tuple[Operator, ...] = (
         nullable=always,
         digits=Digits.STEPS,
         makes_null=True,
+        first_or_null=True,
+        holds=lambda t: INTEGER_RANGES[_integer(t)],
         bends=False,
     ),
     _cut("within_one", -1),

@@ -136,6 +136,7 @@ class Operator:
         makes_null: it may be NULL though no argument is, at single points.
 
         released: value and gradient on released numbers; None: it works on rows only.
+        holds: of a cast, the least and the largest of the whole numbers of the option's type; beyond them is NULL.
 
         analytic: its rule on complex rectangles, NaN where it is not analytic.
         discs: the same rule on complex discs, which are many times faster; None: rectangles serve.
@@ -189,6 +190,7 @@ class Operator:
     makes_null: bool = False
 
     released: Released | None = None
+    holds: Callable[[str], tuple[int, int]] | None = None
 
     analytic: Callable[[Call, Sequence[Rectangle]], Rectangle] | None = None
     discs: Callable[[Call, Sequence[Discs]], Discs] | None = None
@@ -205,6 +207,11 @@ class Operator:
     def family(self) -> str:
         """The name that its rows for several kinds have in common."""
         return self.stem or self.name
+
+    @property
+    def works_on_released(self) -> bool:
+        """Whether it has a rule on released numbers."""
+        return self.released is not None or self.holds is not None
 
     @property
     def steps(self) -> bool:

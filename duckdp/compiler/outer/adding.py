@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from duckdp.catalog.table import Kind, dump_table
 from duckdp.compiler.aggregates import aggregate_row
+from duckdp.compiler.enclosed_ends import or_null
 from duckdp.compiler.expression import Aggregate, Expr, KeyRef, show, walk
 from duckdp.compiler.facts import facts
 from duckdp.compiler.intervals import is_exact
@@ -145,6 +146,7 @@ def _may_add(plan: Plan) -> bool:
 def _is_one_law(expr: Expr) -> bool:
     """Whether an output's interval follows from one law in all groups: it is a key, a count, a sum or an average."""
     found = [n for n in walk(expr) if isinstance(n, Aggregate)]
+    expr = or_null(expr)
     row = aggregate_row(expr) if isinstance(expr, Aggregate) else None
     return not found or (row is not None and (row.linear or row.ratio is not None))
 
