@@ -162,7 +162,7 @@ class _Reader:
         terms = []
         given = clause.expressions if clause is not None else []
         for node in given:
-            inner = node.this
+            inner = node.this.unnest()
             if isinstance(inner, exp.Var) and inner.name.upper() == "ALL" and len(given) == 1:
                 down, first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
                 return tuple(Order(expr=o.expr, descending=down, nulls_first=first) for o in outputs)

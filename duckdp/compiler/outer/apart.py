@@ -34,6 +34,7 @@ from duckdp.compiler.outer.block import Block, Parts, groups_of
 from duckdp.compiler.outer.constants import with_values
 from duckdp.compiler.outer.grouping_sets import TOLD, Levels, has_levels
 from duckdp.compiler.outer.over_groups import group_notes
+from duckdp.compiler.outer.positions import require_positions
 from duckdp.compiler.outer.public_rows import PublicRows, PublicTables
 from duckdp.compiler.outer.series import series_limited
 from duckdp.compiler.outer.trees import duplicate, named_outside, nodes_of, rebuilt
@@ -109,6 +110,8 @@ def take_apart(
         return None
     assert isinstance(outer, exp.Query)
     require_small(outer, text)
+    assert isinstance(outer, exp.Expression)
+    require_positions(outer, text)
     told, own = (TOLD,) if reader.leveled else (), reader.parts.told
     groups = group_notes(outer, reader.parts.queries)
     parts = [

@@ -21,6 +21,7 @@ from sqlglot import exp
 from duckdp.compiler.outer.beside import Beside
 from duckdp.compiler.outer.block import column_name
 from duckdp.compiler.outer.computed import bars_of
+from duckdp.compiler.outer.positions import names_ordered_by, require_places
 from duckdp.compiler.outer.sources import Figures, Source, is_grouped, origin, sources_of
 from duckdp.compiler.outer.trees import column, duplicate
 from duckdp.compiler.output_names import output_name
@@ -70,6 +71,9 @@ def with_bars(outer: exp.Query, released: Figures, *, computed: bool = True) -> 
         outer: left as it is.
         released: of each part's outputs, what it is.
         computed: whether those too that are computed.
+
+    Raises:
+        QueryError: Q203, ORDER BY or GROUP BY names a place that no output has.
     """
     assert isinstance(outer, exp.Expression)
     made = duplicate(outer)
@@ -78,10 +82,14 @@ def with_bars(outer: exp.Query, released: Figures, *, computed: bool = True) -> 
     with_ = made.args.get("with_")
     named = {} if with_ is None else {c.alias.lower(): c for c in with_.expressions}
     found = [_found(branch, released, named, computed=computed) for branch in branches]
+    for node in (made, *branches):
+        require_places(node)
     common = [p for p in found[0] if all(p in one for one in found)] if found else []
-    if not common:
+    names = [_called(node) for node in branches[0].expressions] if branches else []
+    ordered = frozenset[str]().union(*(names_ordered_by(node) for node in (made, *branches)))
+    bars = {f"{names[place]}_{suffix}".lower() for place in common for suffix in SUFFIXES}
+    if not common or not ordered.isdisjoint(bars):  # what is ordered by such a name is none of ours
         return Barred(outer=outer, figures={})
-    names = [_called(node) for node in branches[0].expressions]
     for branch, own in zip(branches, found, strict=True):
         added = [
             exp.Alias(this=bar, alias=exp.to_identifier(f"{names[place]}_{suffix}", quoted=True))
