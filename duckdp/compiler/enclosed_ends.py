@@ -27,6 +27,7 @@ from duckdp.core.interval import REALS, Interval
 from duckdp.core.rectangles import Span
 
 Floats = NDArray[np.float64]
+Boxes = Mapping[Expr, Interval | None]  # None: undefined
 _TRUTH = Interval(0.0, 1.0)  # of a condition that may hold or not
 
 
@@ -103,7 +104,7 @@ def enclosed_ends(expr: Expr, figures: Mapping[Expr, tuple[Floats, Floats]], n: 
 
     Args:
         expr: over aggregates and keys.
-        figures: intervals of its aggregates and of the keys that are numbers; NaN where they are undefined.
+        figures: intervals of its parts; NaN where they are undefined: there they may be anything, or NULL.
         n: number of groups.
     """
     ends = [end for pair in figures.values() for end in pair]
@@ -111,9 +112,7 @@ def enclosed_ends(expr: Expr, figures: Mapping[Expr, tuple[Floats, Floats]], n: 
     each, places = np.unique(rows, axis=0, return_inverse=True)
     found = np.full((len(each), 2), np.nan)
     for i, row in enumerate(each.tolist()):
-        if any(math.isnan(end) for end in row):
-            continue
-        boxes = {part: Interval(row[2 * j], row[2 * j + 1]) for j, part in enumerate(figures)}
+        boxes = {part: _box(row[2 * j], row[2 * j + 1]) for j, part in enumerate(figures)}
         image = _facts(expr, boxes).interval
         if image != REALS:
             found[i] = image.lower, image.upper
@@ -121,10 +120,15 @@ def enclosed_ends(expr: Expr, figures: Mapping[Expr, tuple[Floats, Floats]], n: 
     return picked[:, 0], picked[:, 1]
 
 
-def _facts(expr: Expr, boxes: Mapping[Expr, Interval]) -> Facts:
+def _box(low: float, high: float) -> Interval | None:
+    return None if math.isnan(low) or math.isnan(high) else Interval(low, high)
+
+
+def _facts(expr: Expr, boxes: Boxes) -> Facts:
     """What is known of an expression while its parts are in their boxes; a condition is a range of truth values."""
     if expr in boxes:
-        return Facts(boxes[expr], facts(expr).integral, False)
+        box = boxes[expr]
+        return Facts(nullable=True) if box is None else Facts(box, facts(expr).integral, False)
     if isinstance(expr, Call):
         row, args = row_of(expr), [_facts(a, boxes) for a in expr.arguments]
         if row.picks_first:
@@ -171,7 +175,7 @@ def _image(call: Call, args: list[Facts]) -> Interval:
     return Interval(low, high) if low <= high else found  # they may differ in last digits
 
 
-def _arms(case: Case, boxes: Mapping[Expr, Interval]) -> tuple[list[Facts], bool]:
+def _arms(case: Case, boxes: Boxes) -> tuple[list[Facts], bool]:
     """Of the branches that may be taken and are no NULL; whether it may be NULL for want of one."""
     found, falls = [], False
     for condition, value in (*case.branches, (Literal(True, Kind.BOOLEAN), case.default)):

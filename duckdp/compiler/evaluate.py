@@ -146,7 +146,7 @@ class _Evaluation:
         else:
             kinds = [k.expr.kind for k in plan.query.keys]
             self.keys = [[decode_key(v, kind) for v, kind in zip(row, kinds, strict=True)] for row in raw["keys"]]
-        self.bars = Intervals(plan, self.cells, self._aggregate, self._bin_ends, self.vector)
+        self.bars = Intervals(plan, self.cells, self._aggregate, self._bin_ends, self.vector, self.range)
 
     def columns(self) -> list[OutputColumn]:
         outputs = self.all_outputs()

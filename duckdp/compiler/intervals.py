@@ -39,6 +39,7 @@ class Intervals:
         aggregate: value and gradient by cell of an aggregate.
         bin_ends: ends of an interval that follows from bins, at a level; None of other aggregates.
         vector: value and gradient of any output expression.
+        limits: the least and the largest value that the true one of an expression can have.
     """
 
     def __init__(
@@ -48,8 +49,10 @@ class Intervals:
         aggregate: Callable[[Aggregate], Vector],
         bin_ends: Callable[[Aggregate, float], tuple[Floats, Floats] | None],
         vector: Callable[[Expr], Vector],
+        limits: Callable[[Expr], tuple[float, float]],
     ) -> None:
         self.plan, self.cells, self._aggregate, self._bin_ends, self._vector = plan, cells, aggregate, bin_ends, vector
+        self._limits = limits
         self.n = cells.shape[1]
         found = plan.cell_noises()
         self.noisy = [i for i, noise in enumerate(found) if noise is not None]
@@ -114,7 +117,8 @@ class Intervals:
             undefined = ~np.isfinite(vector.value) | ~np.isfinite(gradient).all(axis=0)
             gradient = np.where(undefined, 0.0, gradient)
             low, high = self._ends(part, vector.value, gradient, (-np.inf, np.inf), level)
-            figures[part] = np.where(undefined, np.nan, low), high
+            least, most = self._limits(part)
+            figures[part] = np.where(undefined, np.nan, np.clip(low, least, most)), np.clip(high, least, most)
         figures |= {part: self._as_known(part) for part in known_of(expr)}
         return enclosed_ends(expr, figures, self.n)
 

@@ -29,7 +29,7 @@ class Shape(NamedTuple):
 
     @property
     def type(self) -> str:
-        """Its DuckDB type."""
+        """The name of its type in DuckDB."""
         if self.kind is Kind.NUMBER:
             return (self.cast or "BIGINT") if self.integral else "DOUBLE"
         return {Kind.TEXT: "VARCHAR"}.get(self.kind, str(self.kind.value).upper())
