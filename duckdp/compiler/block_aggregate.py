@@ -48,21 +48,21 @@ def read_block_aggregate(text: str, table: Table) -> BlockAggregate:
     Raises:
         QueryError: Q1xx not SQL; Q206 outside the allow-list, or not as it is called; Q2xx, Q3xx, Q4xx of arguments.
     """
-    node, shown = parse_scalar(text), f"SELECT {text}"
+    node = parse_scalar(text)
     row = BY_WORD.get(str(node.this).lower()) if isinstance(node, exp.Anonymous) else BY_NODE.get(type(node))
     if row is None:
-        refuse("Q206", f"this is not one of the aggregates that blocks may be asked for: {OFFERED}.", node, shown)
+        refuse("Q206", f"this is not one of the aggregates that blocks may be asked for: {OFFERED}.", node, text)
     given, fraction = _given(node), None
     if any(v for k, v in node.args.items() if k not in _PLACES and not isinstance(v, bool)):
-        refuse("Q206", f"{row.name} has more parts than arguments here. Write the call alone.", node, shown)
+        refuse("Q206", f"{row.name} has more parts than arguments here. Write the call alone.", node, text)
     if row.fraction:
         fraction = _fraction(given.pop() if len(given) == row.takes + 1 else None)
         if fraction is None:
-            refuse("Q206", f"{row.name} takes a number between 0 and 1, after its argument.", node, shown)
+            refuse("Q206", f"{row.name} takes a number between 0 and 1, after its argument.", node, text)
     if len(given) != row.takes:
         many = "two arguments" if row.takes == 2 else "one argument"
-        refuse("Q206", f"{row.name} takes {many}, not {len(given)}.", node, shown)
-    return BlockAggregate(row=row, arguments=tuple(_argument(row, a, table, shown) for a in given), fraction=fraction)
+        refuse("Q206", f"{row.name} takes {many}, not {len(given)}.", node, text)
+    return BlockAggregate(row=row, arguments=tuple(_argument(row, a, table, text) for a in given), fraction=fraction)
 
 
 _PLACES = ("this", "expression", "expressions", "quantile")

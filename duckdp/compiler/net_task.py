@@ -125,7 +125,7 @@ class NetTask:
 
     def work(self, salt: int) -> Work:  # noqa: ARG002 - nothing is chosen by a hash
         """The noisy total, stored; then the choice."""
-        everybody = read_predicate(parse_scalar("TRUE"), self.table, "SELECT TRUE")
+        everybody = read_predicate(parse_scalar("TRUE"), self.table, "TRUE")
         total_read = count_units(self.table, None, (everybody,))
         read, net, _ = count_units(self.table, None, self.questions), self.net, self.scale
 

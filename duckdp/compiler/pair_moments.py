@@ -227,19 +227,19 @@ def read_number(text: str, table: Table, name: str) -> Expr:
     Raises:
         QueryError: Q1xx to Q4xx. ParameterError: P107, its range cannot be used.
     """
-    node, shown = parse_scalar(text), f"SELECT {text}"
-    argument = Scalars(RowScope(table, None, shown).leaf, shown)(node)
+    node = parse_scalar(text)
+    argument = Scalars(RowScope(table, None, text).leaf, text)(node)
     if argument.kind is Kind.BOOLEAN:
         argument = Call("number", (argument,), Kind.NUMBER)
     if argument.kind is not Kind.NUMBER:
         way = ways.INSTEAD_OF_NUMBERS[argument.kind]
-        refuse("Q203", f"{name} needs a number, not a {argument.kind.value}. {way}", node, shown)
+        refuse("Q203", f"{name} needs a number, not a {argument.kind.value}. {way}", node, text)
     span = facts(argument).interval
     if not span.finite:
         if isinstance(argument, ColumnRef):
             what = f'"{argument.column.name}" has no bounds. The data owner declares them with protect(bounds=...).'
-            refuse("Q401", what, node, shown)
-        refuse("Q402", f"{name} has no finite bounds. Clamp it, for example least(greatest(x, 0), 100).", node, shown)
+            refuse("Q401", what, node, text)
+        refuse("Q402", f"{name} has no finite bounds. Clamp it, for example least(greatest(x, 0), 100).", node, text)
     if max(abs(span.lower), abs(span.upper)) > _WIDEST or 0 < span.upper - span.lower < _NARROWEST:
         rule = f"must have bounds between -1e100 and 1e100, at least {_NARROWEST:g} apart. Take another unit."
         raise ParameterError("P107", name, text, rule)

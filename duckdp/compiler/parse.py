@@ -23,6 +23,7 @@ MAX_STATEMENT = 64 * 1024  # bytes
 MOST_CACHED = 4096  # characters; the tree of a statement of 64 KB takes several MB
 MAX_DEPTH = 150  # levels of a statement's tree
 MAX_NODES = 20_000  # nodes of a statement's tree
+_HEAD = "SELECT "  # before a text that is no statement, so that it is read as one
 _quiet = threading.local()
 
 SPACED = 'Put a name with a space in double quotes: "a b".'
@@ -98,21 +99,45 @@ def _parse_one(text: str) -> exp.Expression:
 
 
 def parse_scalar(text: str) -> exp.Expression:
-    """Parse one scalar expression, for example a predicate.
+    """Parse one scalar expression, for example a predicate; places in it are those of the text itself.
 
     Raises:
         QueryError: Q101, Q102, Q104 as :func:`parse_statement`.
     """
-    statement = parse_statement(f"SELECT {text}\n")
-    extra = [k for k, v in statement.args.items() if v and k != "expressions"]
-    if not isinstance(statement, exp.Select) or extra or len(statement.expressions) != 1:
-        raise QueryError("Q101", "this is not one scalar expression.")
-    inner = statement.expressions[0]
+    (inner,) = _listed(text, "one scalar expression", most=1)
     if isinstance(inner, exp.Alias):
         raise QueryError("Q101", f"an alias has no place in a scalar expression. {SPACED}")
-    if not isinstance(inner, exp.Expression):
-        raise QueryError("Q101", "this is not one scalar expression.")
     return inner
+
+
+def parse_list(text: str) -> list[exp.Expression]:
+    """Parse expressions with commas between them, as :func:`parse_scalar` one."""
+    return _listed(text, "a list of grouping expressions")
+
+
+def _listed(text: str, what: str, most: int | None = None) -> list[exp.Expression]:
+    try:
+        statement = parse_statement(f"{_HEAD}{text}\n")
+    except QueryError as error:
+        if error.line != 1 or error.col is None:
+            raise
+        message = error.message.removeprefix(f"line 1, col {error.col}: ")
+        raise QueryError(error.code, message, line=1, col=max(1, error.col - len(_HEAD))) from None
+    extra = [k for k, v in statement.args.items() if v and k != "expressions"]
+    found = [] if extra or not isinstance(statement, exp.Select) else statement.expressions
+    if not found or (most is not None and len(found) > most) or not all(isinstance(e, exp.Expression) for e in found):
+        raise QueryError("Q101", f"this is not {what}.")
+    return [_moved(e) for e in found]
+
+
+def _moved(node: exp.Expression) -> exp.Expression:
+    """A tree like this one, as if nothing stood before the text: the parsed one is cached."""
+    made = node.copy()
+    for found in made.find_all(exp.Expression):
+        for end in ("start", "end"):
+            if found._meta and isinstance(found._meta.get(end), int):
+                found._meta[end] -= len(_HEAD)
+    return made
 
 
 def place(node: exp.Expression, text: str | None) -> dict[str, int]:

@@ -134,7 +134,7 @@ class WeightedStream:
         """The noisy total, which comes before all others."""
 
         def draw(read: Read, _: Past) -> Step:
-            everybody = read_predicate(parse_scalar("TRUE"), self.table, "SELECT TRUE")
+            everybody = read_predicate(parse_scalar("TRUE"), self.table, "TRUE")
             (units,) = one_row(read(count_units(self.table, None, (everybody,))), 1)
             return Step(output=json.dumps({"total": self.weights.total(int(units or 0))}))
 
@@ -211,7 +211,7 @@ def read_of_cells(text: str, table: Table, keys: Sequence[Key]) -> Expr:
     Raises:
         ParameterError: P107, it reads another column. QueryError: Q1xx to Q3xx.
     """
-    return _of_cells(read_predicate(parse_scalar(text), table, f"SELECT {text}"), text, keys)
+    return _of_cells(read_predicate(parse_scalar(text), table, text), text, keys)
 
 
 def read_linear_of_cells(text: str, table: Table, keys: Sequence[Key]) -> Expr:
@@ -220,7 +220,7 @@ def read_linear_of_cells(text: str, table: Table, keys: Sequence[Key]) -> Expr:
     Raises:
         ParameterError: P107, it reads another column. QueryError: Q1xx to Q3xx.
     """
-    return _of_cells(read_linear(parse_scalar(text), table, f"SELECT {text}"), text, keys)
+    return _of_cells(read_linear(parse_scalar(text), table, text), text, keys)
 
 
 def _of_cells(found: Expr, text: str, keys: Sequence[Key]) -> Expr:

@@ -103,7 +103,7 @@ class WorkloadTask:
     def work(self, salt: int) -> Work:  # noqa: ARG002 - nothing is chosen by a hash
         """A stage for the total, and one for each round."""
         _ = self.worst.noise, self.members
-        everybody = read_predicate(parse_scalar("TRUE"), self.table, "SELECT TRUE")
+        everybody = read_predicate(parse_scalar("TRUE"), self.table, "TRUE")
         query, counted = count_units(self.table, None, self.questions), count_units(self.table, None, (everybody,))
 
         def begin(stages: Stages) -> str:

@@ -72,8 +72,7 @@ def read_axis(text: str, table: Table) -> Axis:
     Raises:
         QueryError: Q1xx to Q4xx. ParameterError: P107, a range that cannot be used.
     """
-    shown = f"SELECT {text}"
-    given = Scalars(RowScope(table, None, shown).leaf, shown)(parse_scalar(text))
+    given = Scalars(RowScope(table, None, text).leaf, text)(parse_scalar(text))
     days = date_bounds(given) if given.kind is Kind.DATE else None
     if days is not None:
         first, last = days

@@ -56,7 +56,7 @@ def with_note(
 
 def read_where(text: str | None, table: Table) -> Expr | None:
     """A predicate given as text."""
-    return None if text is None else read_predicate(parse_scalar(text), table, f"SELECT {text}")
+    return None if text is None else read_predicate(parse_scalar(text), table, text)
 
 
 def read_predicates(texts: Sequence[str], table: Table) -> tuple[Expr, ...]:
@@ -73,7 +73,7 @@ def read_predicates(texts: Sequence[str], table: Table) -> tuple[Expr, ...]:
     if size > MAX_STATEMENT:
         rule = f"have {size:,} bytes, more than the {MAX_STATEMENT:,} of one statement. Ask for fewer at once."
         raise ParameterError("P107", "candidates", len(texts), rule)
-    read = tuple(read_predicate(parse_scalar(text), table, f"SELECT {text}") for text in texts)
+    read = tuple(read_predicate(parse_scalar(text), table, text) for text in texts)
     if len(set(read)) != len(read):
         raise ParameterError("P107", "candidates", len(read), "must differ: one of them stands twice.")
     return read
