@@ -64,7 +64,7 @@ CODES: dict[str, str] = {
     "Q304": "DISTINCT counts something other than the privacy unit",
     "Q401": "the column has no bounds, so the sensitivity is infinite",
     "Q402": "the expression has no finite bounds, so the sensitivity is infinite",
-    "Q403": "the declared domains have too many combinations, or the statement has too many measures",
+    "Q403": "there are too many keys, combinations of their declared values, or measures",
     "Q404": "keys without a declared domain need delta > 0",
     "Q405": "the rows are on several machines, and the figure does not follow from parts of them",
     "B101": "the budget does not cover the query",

@@ -34,7 +34,7 @@ from duckdp.compiler.emit import key_codes, print_valued
 from duckdp.compiler.expression import Expr, show
 from duckdp.compiler.plan import digest_domain
 from duckdp.compiler.printing import UNIT, Parameters, number
-from duckdp.compiler.query import Query
+from duckdp.compiler.query import Query, group_count
 from duckdp.core.errorbars import Noise
 from duckdp.core.nestedbins import blocks
 from duckdp.core.reads import AddByKey, PrivateQuery
@@ -104,6 +104,11 @@ class BinCounts(OneRead):
         """Grid units by which the counts of a group together may be too low: what weighs less is rounded down."""
         return 0 if self.bits == 0 else self.table.row_cap
 
+    @property
+    def count(self) -> int:
+        """How many groups there are: what limits are about, before any is listed."""
+        return group_count(self.asked.keys)
+
     @cached_property
     def groups(self) -> list[tuple[Any, ...]]:
         """Keys of each group, as they cross; one without keys."""
@@ -117,7 +122,7 @@ class BinCounts(OneRead):
             level = Sensitivity(l1=2 * step, l2_squared=2 * step**2, linf=step)
         else:
             rows = step if table.unit_key is None else table.max_rows * step
-            groups = 1 if table.unit_key is None else min(table.max_groups, len(self.groups))
+            groups = 1 if table.unit_key is None else min(table.max_groups, self.count)
             level = Sensitivity(l1=groups * rows, l2_squared=groups * rows**2, linf=rows)
         levels = [level] * len(self.sizes)
         epsilon, delta = self.epsilon_nano, self.delta_atto
@@ -182,12 +187,12 @@ class BinCounts(OneRead):
         else:
             sql = f"SELECT {cells}, system.main.sum(n) FROM {self._bounded(body, keys, salt)} GROUP BY {cells}"
         parts = AddByKey(keys=len(keys) + 1, ordered=False)
-        most = len(self.groups) * bins.count
+        most = self.count * bins.count
         return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=most, parts=parts)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """All levels' counts of every group with their noise. ``rows``: of :meth:`query`, exact and private."""
-        exact = np.zeros((len(self.groups), self.bins.count), dtype=object)
+        exact = np.zeros((self.count, self.bins.count), dtype=object)
         place = {group: i for i, group in enumerate(self.groups)}
         for *keys, at, rows_ in rows:
             if tuple(keys) in place and 0 <= int(at) < self.bins.count:
@@ -207,7 +212,7 @@ class BinCounts(OneRead):
     def read(self, payload: str) -> Floats:
         """Noisy counts of all blocks of each group, in rows: float[groups, blocks], from the stored payload."""
         found = json.loads(payload)["groups"]
-        if len(found) != len(self.groups):
+        if len(found) != self.count:
             raise InternalError("other groups were released")
         return np.asarray(np.array(found, dtype=np.float64) / 2.0**self.bits)
 

@@ -22,7 +22,7 @@ from typing import Any
 from duckdp.compiler.emit import key_codes, print_kept, print_valued
 from duckdp.compiler.expression import Expr
 from duckdp.compiler.printing import UNIT, Parameters, number
-from duckdp.compiler.query import Query
+from duckdp.compiler.query import Query, group_count
 from duckdp.core.interval import Interval
 from duckdp.core.reads import Add, AddByKey, PrivateQuery
 from duckdp.mechanisms.second_moments import SecondMoments
@@ -43,6 +43,11 @@ class MomentRows:
     arguments: tuple[Expr, ...]
     spans: tuple[Interval, ...]
     most: int | None = None
+
+    @property
+    def count(self) -> int:
+        """How many groups there are: what limits are about, before any is listed."""
+        return group_count(self.query.keys)
 
     @property
     def groups(self) -> list[tuple[Any, ...]]:
@@ -72,7 +77,7 @@ class MomentRows:
         return PrivateQuery(
             sql=f"SELECT {', '.join([*keys, *totals])} FROM {body}{tail}",
             parameters=tuple(parameters.values),
-            rows=len(self.groups),
+            rows=self.count,
             parts=AddByKey(keys=len(keys), ordered=False) if keys else Add(),
         )
 
@@ -90,7 +95,7 @@ class MomentRows:
         units = f"(SELECT {own}, system.main.count_star() AS n, {totals} FROM {body} GROUP BY {own}) AS units"
         scaled = ", ".join(f"(CASE WHEN n > {most} THEN {s} * {most} // n ELSE {s} END) AS {s}" for s in sums)
         bounded = f"(SELECT {own}, {scaled} FROM {units}) AS bounded"
-        return bounded if len(self.groups) <= table.max_groups else print_kept(bounded, keys, salt, table.max_groups)
+        return bounded if self.count <= table.max_groups else print_kept(bounded, keys, salt, table.max_groups)
 
 
 def _factor(way: SecondMoments, i: int, name: str, span: Interval) -> str:

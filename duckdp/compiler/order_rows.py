@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from math import prod
 from typing import Any, Generic, Protocol, TypeVar
 
 from duckdp.catalog.table import Column, Kind, Table
@@ -36,7 +35,7 @@ from duckdp.compiler.order_statements import (
     unnested,
 )
 from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, number, print_chosen
-from duckdp.compiler.query import Key, Query
+from duckdp.compiler.query import Key, Query, group_count
 from duckdp.core.reads import AddByKey, Kept, OfAllRows, Parts, PrivateQuery
 from duckdp.errors import CatalogError, QueryError
 from duckdp.mechanisms.exponential_quantiles import PLACES, below_terms
@@ -112,7 +111,7 @@ class OrderRows:
     @property
     def shared(self) -> int:
         """Groups that one unit may have rows in."""
-        return 1 if self.table.unit_key is None else min(self.table.max_groups, len(self.groups))
+        return 1 if self.table.unit_key is None else min(self.table.max_groups, group_count(self.keys))
 
     @property
     def unit(self) -> int:
@@ -332,8 +331,3 @@ def bounded_column(table: Table, name: object) -> Column:
             "Q401", f'"{column.name}" has no bounds. The data owner declares them with protect(bounds=...).'
         )
     return column
-
-
-def group_count(keys: Sequence[Key]) -> int:
-    """How many groups the domains of keys have."""
-    return prod(len(key.domain or ()) for key in keys)

@@ -67,7 +67,7 @@ class PairMoments(OneRead):
         table, keyed = self.table, self.table.unit_key is not None
         reach = Reach(
             rows=table.max_rows if keyed and self.rows.most is None else 1,
-            groups=min(table.max_groups, len(self.rows.groups)) if keyed else 1,
+            groups=min(table.max_groups, self.rows.count) if keyed else 1,
             replaced=self.neighbours is Neighbours.REPLACE,
         )
         return plan_second_moments(self.wanted, reach=reach, epsilon_nano=self.epsilon_nano, delta_atto=self.delta_atto)
@@ -119,7 +119,7 @@ class PairMoments(OneRead):
     def read(self, payload: str) -> Floats:
         """Noisy moments of each group, in rows: float[groups, R], from the stored payload."""
         groups = json.loads(payload)["groups"]
-        if len(groups) != len(self.rows.groups):
+        if len(groups) != self.rows.count:
             raise InternalError("other groups were released")
         return self.way.moments(groups)
 
@@ -208,7 +208,7 @@ def argument_span(argument: Expr) -> Interval:
 
 def _limited(task: PairMoments) -> PairMoments:
     """The task, if it does not release too many numbers."""
-    groups = len(task.rows.groups)
+    groups = task.rows.count
     if (count := groups * len(task.way.released)) > MOST_NUMBERS:
         rule = f"would release {count:,} numbers, more than {MOST_NUMBERS:,}. Take fewer groups or columns."
         raise ParameterError("P107", "groups", groups, rule)

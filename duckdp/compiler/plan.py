@@ -21,7 +21,7 @@ from duckdp.compiler.importance import importances, split_weight
 from duckdp.compiler.known import counts_nothing, is_zero
 from duckdp.compiler.listed_values import with_listed
 from duckdp.compiler.measures import Measure, bound_measure, choose_measures
-from duckdp.compiler.query import Query
+from duckdp.compiler.query import Query, require_few_keys, told_count
 from duckdp.compiler.relations.relation import Relation
 from duckdp.compiler.unit_weights import weigh_units
 from duckdp.core.errorbars import Noise
@@ -224,6 +224,7 @@ def _weighted(plan: Plan, calibration: Calibration) -> Plan:
 
 def _require_keys(query: Query, delta_atto: int) -> bool:
     """Whether keys are open; those need delta, the others a domain that can be released."""
+    require_few_keys(len(query.keys))
     found = next((k.name for k in query.keys if k.domain is None), None)
     alone = next((k.name for k in query.keys if k.of_one), None)
     if found is not None and alone is not None:
@@ -234,7 +235,7 @@ def _require_keys(query: Query, delta_atto: int) -> bool:
         )
     size = domain_size(query)
     if size is not None and size > MAX_DOMAIN:
-        raise QueryError("Q403", f"the keys have {_told(size)} combinations; at most {MAX_DOMAIN:,} are released.")
+        raise QueryError("Q403", f"the keys have {told_count(size)} combinations; at most {MAX_DOMAIN:,} are released.")
     return found is not None
 
 
@@ -334,11 +335,6 @@ def _calibrate(
         family=family,
         importances=weights,
     )
-
-
-def _told(number: int) -> str:
-    """A number of any size: Python prints none of more than 4,300 digits."""
-    return f"{number:,}" if number < 10**30 else "more than 10^30"
 
 
 def _shortened(text: str) -> str:

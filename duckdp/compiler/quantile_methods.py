@@ -24,13 +24,13 @@ from fractions import Fraction
 
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.expression import Expr
-from duckdp.compiler.order_rows import OrderRows, group_count
+from duckdp.compiler.order_rows import OrderRows
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
 from duckdp.compiler.quantile_rows import plan_rows, read_quantiles
 from duckdp.compiler.quantile_steps import StepQuantileTask, plan_step_quantile
 from duckdp.compiler.quantile_tree import TreeQuantilesTask, plan_tree
-from duckdp.compiler.query import Key
+from duckdp.compiler.query import Key, group_count
 from duckdp.compiler.value_grid import ValueGrid
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import ParameterError

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from duckdp.catalog.table import Table
 from duckdp.compiler.expression import Expr
-from duckdp.compiler.order_rows import OrderRows, bounded_column, group_count
-from duckdp.compiler.query import Key
+from duckdp.compiler.order_rows import OrderRows, bounded_column
+from duckdp.compiler.query import Key, group_count
 from duckdp.errors import ParameterError
 
 FINEST = 2**32  # grid steps of a column of fractions

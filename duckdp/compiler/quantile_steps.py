@@ -12,12 +12,12 @@ from typing import Any
 
 from duckdp.catalog.table import Table, dump_table
 from duckdp.compiler.expression import Expr, show
-from duckdp.compiler.order_rows import OrderRows, bounded_column, group_count
+from duckdp.compiler.order_rows import OrderRows, bounded_column
 from duckdp.compiler.order_task import OrderTask
 from duckdp.compiler.plan import digest_domain
 from duckdp.compiler.printing import number
 from duckdp.compiler.quantile_rows import read_quantiles
-from duckdp.compiler.query import Key
+from duckdp.compiler.query import Key, group_count
 from duckdp.core.reads import PrivateQuery
 from duckdp.core.task import OneRead
 from duckdp.core.types import NANO, Neighbours

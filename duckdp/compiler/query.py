@@ -10,6 +10,9 @@ from typing import TypeVar
 
 from duckdp.catalog.table import Scalar, Table
 from duckdp.compiler.expression import Aggregate, Expr
+from duckdp.errors import QueryError
+
+MOST_KEYS = 64  # of one question: DuckDB groups by thousands for minutes, and in gigabytes, whatever rows there are
 
 T = TypeVar("T")
 
@@ -122,3 +125,23 @@ class Query:
         if self.min_units is None:
             return None
         return Aggregate("count_rows" if self.table.unit_key is None else "count_units", None, None)
+
+
+def group_count(keys: Sequence[Key]) -> int:
+    """How many groups the domains of keys have; none of them is listed."""
+    return math.prod(len(key.domain or ()) for key in keys)
+
+
+def told_count(number: int) -> str:
+    """A number of any size, for people: Python prints none of more than 4,300 digits."""
+    return f"{number:,}" if number < 10**30 else "more than 10^30"
+
+
+def require_few_keys(count: int) -> None:
+    """Nothing, if one question may have so many keys.
+
+    Raises:
+        QueryError: Q403.
+    """
+    if count > MOST_KEYS:
+        raise QueryError("Q403", f"{count:,} keys are more than the {MOST_KEYS} of one question. Group by fewer.")

@@ -12,10 +12,10 @@ from typing import Any
 
 from duckdp.catalog.table import Table, dump_table
 from duckdp.compiler.expression import Expr, show
-from duckdp.compiler.order_rows import OrderRows, WantedPart, bounded_column, group_count, sort_windows
+from duckdp.compiler.order_rows import OrderRows, WantedPart, bounded_column, sort_windows
 from duckdp.compiler.order_task import OrderTask
 from duckdp.compiler.quantile import FINEST
-from duckdp.compiler.query import Key
+from duckdp.compiler.query import Key, group_count
 from duckdp.compiler.value_grid import ValueGrid
 from duckdp.core.accountant import pure_rho
 from duckdp.core.reads import PrivateQuery

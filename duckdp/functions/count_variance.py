@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.compiler.pair_moments import PairMoments, plan_count_moments
+from duckdp.compiler.pair_moments import MOST_NUMBERS, PairMoments, plan_count_moments
 from duckdp.compiler.pair_statistics import all_pairs, covariances
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
@@ -75,7 +75,7 @@ class CountVariance(Explained):
             table,
             most,
             read_where(self.predicate, table),
-            read_public_keys(self.groups, table),
+            read_public_keys(self.groups, table, MOST_NUMBERS),
             epsilon_nano=parse_epsilon(self.epsilon),
             delta_atto=parse_delta(self.delta),
             neighbours=desk.neighbours,

@@ -62,7 +62,7 @@ class _Distribution(Explained):
         query = Query(
             table=table,
             where=read_where(self.predicate, table),
-            keys=read_public_keys(self.groups, table),
+            keys=read_public_keys(self.groups, table, MOST_NUMBERS),
             outputs=(),
         )
         terms = {
@@ -74,10 +74,10 @@ class _Distribution(Explained):
         }
         one = BinCounts(**terms, bins=Bins(first=0, width=1, count=1), sizes=(1,))  # type: ignore[arg-type]
         noise = math.sqrt(one.noises[0].variance()) / 2**one.bits
-        rows = None if table.expected_rows is None else max(1, table.expected_rows // len(one.groups))
+        rows = None if table.expected_rows is None else max(1, table.expected_rows // one.count)
         bins, sizes = self._levels(axis, rows, noise)
         task = BinCounts(**terms, bins=bins, sizes=sizes)  # type: ignore[arg-type]
-        if (count := bins.count * len(task.groups)) > MOST_NUMBERS:
+        if (count := bins.count * task.count) > MOST_NUMBERS:
             rule = f"would release {count:,} numbers, more than {MOST_NUMBERS:,}. Take fewer bins or groups."
             raise ParameterError("P107", "bins", self.bins, rule)
         return task, axis
@@ -105,7 +105,7 @@ class _Distribution(Explained):
             done = desk.perform(task, table=task.table, statement=self._text(), fresh=self.fresh, nonce=nonce)
             bars = [bar for group in task.read(done.payload) for bar in self._estimates(task, group)]
             columns = key_cells(keys, taken, times)
-            columns += [ResultColumn(name=n, type=t, values=list(v) * len(task.groups)) for n, t, v in shown]
+            columns += [ResultColumn(name=n, type=t, values=list(v) * task.count) for n, t, v in shown]
             values = [bar.value for bar in bars]
             columns.append(ResultColumn(name=number[0], type=number[1], values=values, estimates=bars))
             said = [] if caveat is None else [caveat]
@@ -114,7 +114,7 @@ class _Distribution(Explained):
         named = [*key_columns(keys, taken), *((n, t) for n, t, _ in shown), *errors]
         if caveat is not None:
             named.append((note_name([n for n, _ in named[: len(keys) + len(shown) + 1]]), "VARCHAR"))
-        return Planned(columns=named, run=run, intervals=True, rows=times * len(task.groups))
+        return Planned(columns=named, run=run, intervals=True, rows=times * task.count)
 
     @abstractmethod
     def _estimates(self, task: BinCounts, counts: Floats) -> list[Estimate]:
@@ -123,7 +123,7 @@ class _Distribution(Explained):
     def _explained(
         self, desk: Desk, task: BinCounts, axis: Axis, errors: Sequence[str], notes: Sequence[str]
     ) -> list[str]:
-        many = f" in each of {len(task.groups)} groups" if task.asked.keys else ""
+        many = f" in each of {task.count} groups" if task.asked.keys else ""
         levels = "" if len(task.sizes) == 1 else f" and in blocks of {', '.join(map(str, task.sizes[1:]))} of them"
         where = "" if task.asked.where is None else f" where {pretty(task.asked.where)}"
         edges = axis.shown(task.bins.edges[:2])
@@ -206,7 +206,7 @@ class Cdf(_Distribution):
         rows = task.table.expected_rows
         if rows is None:
             return self._explained(desk, task, axis, ["value: needs expected_rows"], [TOGETHER])
-        band = _band(task, np.repeat(rows / len(task.groups) / task.bins.count, task.bins.count))
+        band = _band(task, np.repeat(rows / task.count / task.bins.count, task.bins.count))
         width = float(np.max(band.high - band.low)) / 2
         return self._explained(desk, task, axis, [f"value: ± {width:.4g} where it is widest"], [TOGETHER])
 

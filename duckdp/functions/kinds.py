@@ -18,6 +18,10 @@ from duckdp.core.watch import Tell
 from duckdp.errors import ParameterError
 
 T = TypeVar("T")
+_MOST_COLUMNS = 1_000  # columns, or numbers, of one call: planning takes a second or so
+_MOST_TEXTS = (
+    10_000  # functions or predicates of one call: smooth functions, each of a shape of its own, take half a minute
+)
 AUTO = "auto"  # rows: as the method has them
 
 
@@ -33,6 +37,7 @@ class Kind:
         read: the value that a function gets, from (name, text, or what Python gave); may refuse.
         given: the same of what Python gave, where that is another matter.
         listed: a list of texts, which crosses from SQL as one.
+        most: elements of the list, at most, whatever a function makes of them; its own limit may be lower.
         choices: what there is to choose from, where that is little, for documentation and completion; of a Literal
             they are its own.
         falls_back: left out, it is what the session has SET (epsilon).
@@ -46,6 +51,7 @@ class Kind:
     read: Callable[[str, Any], Any] = lambda _, value: value
     given: Callable[[str, Any], Any] | None = None
     listed: bool = False
+    most: int | None = None
     choices: tuple[str, ...] = ()
     falls_back: bool = False
     instead: bool = False
@@ -53,6 +59,18 @@ class Kind:
     def refusal(self, name: str, value: object) -> ParameterError:
         """P107: the value is none of this kind."""
         return ParameterError("P107", name, value, f"must be {self.word}.")
+
+    def require_few(self, name: str, found: Any) -> Any:
+        """What was read, if it lists no more than there may be.
+
+        Raises:
+            ParameterError: P107.
+        """
+        if self.most is not None and len(found) > self.most:
+            raise ParameterError(
+                "P107", name, len(found), f"are more than the {self.most:,} of one call. Split the list."
+            )
+        return found
 
 
 def _read_flag(name: str, value: object) -> bool:
@@ -117,22 +135,28 @@ SourceName = Annotated[str, Kind(word="the name of a table", about="a protected 
 StoredName = Annotated[str, Kind(word="the name of a summary", about="a stored summary, or a table that holds one")]
 NewName = Annotated[str, Kind(word="a name to store it by", about="a name to store it by")]
 ColumnName = Annotated[str, Kind(word="the name of a column", sql="x", about="one of its columns")]
-_COLUMNS = Kind(word="a list of names", about="names of columns", listed=True)
+_COLUMNS = Kind(word="a list of names", about="names of columns", listed=True, most=_MOST_COLUMNS)
 ColumnNames = Annotated[Sequence[str], _COLUMNS]
 Statement = Annotated[str, Kind(word="the text of one statement", about="one SELECT over protected tables")]
 FunctionText = Annotated[str, Kind(word="the text of a function", sql="f", about="a function of the summary's columns")]
-_FUNCTIONS = Kind(word="a list of texts", sql="f", about="functions of the summary's columns", listed=True)
+_FUNCTIONS = Kind(
+    word="a list of texts", sql="f", about="functions of the summary's columns", listed=True, most=_MOST_TEXTS
+)
 FunctionTexts = Annotated[Sequence[str], _FUNCTIONS]
 Keys = Annotated[str | Sequence[str], Kind(word="a text, as GROUP BY takes it", about="groups, as GROUP BY takes them")]
 Predicate = Annotated[str, Kind(word="the text of a predicate", about="which rows, as WHERE takes it")]
 LinearQuestion = Annotated[
     str, Kind(word="the text of a predicate or a number", about="which rows, or a number of each")
 ]
-_PREDICATES = Kind(word="a list of texts", about="predicates of rows, as WHERE takes them", listed=True)
+_PREDICATES = Kind(
+    word="a list of texts", about="predicates of rows, as WHERE takes them", listed=True, most=_MOST_TEXTS
+)
 Predicates = Annotated[Sequence[str], _PREDICATES]
 _QUANTITY = "a column with bounds, or an expression of such columns"
 Quantity = Annotated[str, Kind(word="the text of a number", about=_QUANTITY)]
-_QUANTITIES = Kind(word="a list of texts", about="columns with bounds, or expressions of such columns", listed=True)
+_QUANTITIES = Kind(
+    word="a list of texts", about="columns with bounds, or expressions of such columns", listed=True, most=_MOST_COLUMNS
+)
 Quantities = Annotated[Sequence[str], _QUANTITIES]
 Epsilon = Annotated[object, Kind(word="a decimal", about="what it costs, 0.000001 to 100", falls_back=True)]
 Delta = Annotated[object, Kind(word="a decimal", about="the delta that it costs too, at least 0 and below 1")]
@@ -158,7 +182,7 @@ Flag = Annotated[bool, _FLAG]
 _FRESH = Kind(word="true or false", about="pay again, for a new answer", read=_read_flag, choices=("true", "false"))
 Fresh = Annotated[bool, _FRESH]
 Number = Annotated[float, Kind(word="a number", read=_read_number)]
-_NUMBERS = Kind(word="a list of numbers", listed=True, read=_read_numbers)
+_NUMBERS = Kind(word="a list of numbers", listed=True, most=_MOST_COLUMNS, read=_read_numbers)
 Numbers = Annotated[Sequence[float], _NUMBERS]
 Whole = Annotated[int, Kind(word="a whole number", read=_read_whole)]
 Size = Annotated[int, Kind(word="a whole number above 0", read=_read_size)]

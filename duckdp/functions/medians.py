@@ -12,7 +12,8 @@ from duckdp.catalog.table import describe_unit
 from duckdp.compiler.describe import pretty
 from duckdp.compiler.notes import bounding_note, drops_rows
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
-from duckdp.compiler.smooth_quantiles import SmoothQuantilesTask, plan_smooth_quantiles
+from duckdp.compiler.query import group_count
+from duckdp.compiler.smooth_quantiles import MOST_GROUPS, SmoothQuantilesTask, plan_smooth_quantiles
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.functions.explanation import explain_quantile
 from duckdp.functions.kinds import ColumnName, Delta, Epsilon, Flag, Fresh, Keys, Number, Predicate, TableName
@@ -95,7 +96,7 @@ class MedianSmooth(Explained):
         """A row for each group."""
         task = self._tasks(desk)
         keys, kind = task.rows.keys, "BIGINT" if task.column.integral else "DOUBLE"
-        named, count = key_columns(keys, _TAKEN), len(task.rows.groups)
+        named, count = key_columns(keys, _TAKEN), group_count(keys)
         caveat = bounding_note(task.table, grouped=bool(keys)) if drops_rows(task.table) else None
         by = "" if self.groups is None else f", groups := {grouping_text(self.groups)}"
 
@@ -140,7 +141,7 @@ class MedianSmooth(Explained):
             self.column,
             Fraction(str(self.quantile)),
             read_where(self.predicate, table),
-            read_public_keys(self.groups, table),
+            read_public_keys(self.groups, table, MOST_GROUPS),
             epsilon_nano=parse_epsilon(self.epsilon),
             delta_atto=parse_delta(self.delta),
             neighbours=desk.neighbours,

@@ -145,7 +145,7 @@ def planned_moments(
     named = [*key_columns(keys, taken), *((name, "VARCHAR") for name, _ in shown), *errors]
     if caveat is not None:
         named.append((note_name([name for name, _ in named[: len(keys) + len(shown) + len(numbers)]]), "VARCHAR"))
-    return Planned(columns=named, run=run, intervals=True, rows=times * len(task.rows.groups))
+    return Planned(columns=named, run=run, intervals=True, rows=times * task.rows.count)
 
 
 def explain_moments(
@@ -153,7 +153,7 @@ def explain_moments(
 ) -> list[str]:
     """What is released, whom it protects, its cost, and half-widths to be expected (None: nothing is known)."""
     way, table, keys = task.way, task.table, task.rows.query.keys
-    many = f" in each of {len(task.rows.groups)} groups" if keys else ""
+    many = f" in each of {task.rows.count} groups" if keys else ""
     where = "" if task.rows.query.where is None else f" where {pretty(task.rows.query.where)}"
     told = "numbers that are products of Bernstein polynomials" if way.shape == "cells" else "sums of products"
     lines = [

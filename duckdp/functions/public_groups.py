@@ -10,7 +10,7 @@ from duckdp.catalog.table import Table
 from duckdp.compiler.evaluate import key_type
 from duckdp.compiler.expression import show
 from duckdp.compiler.grouping import read_keys
-from duckdp.compiler.query import Key
+from duckdp.compiler.query import Key, group_count, told_count
 from duckdp.errors import ParameterError
 from duckdp.result import ResultColumn
 
@@ -20,11 +20,16 @@ def grouping_text(groups: str | Sequence[str] | None) -> str | None:
     return groups if groups is None or isinstance(groups, str) else ", ".join(groups)
 
 
-def read_public_keys(groups: str | Sequence[str] | None, table: Table) -> tuple[Key, ...]:
-    """Keys whose groups are public; none where nothing is grouped.
+def read_public_keys(groups: str | Sequence[str] | None, table: Table, most: int) -> tuple[Key, ...]:
+    """Keys whose groups are public, and few enough to be listed; none where nothing is grouped.
+
+    Args:
+        groups: expressions, as GROUP BY takes them, or None.
+        table: protected.
+        most: groups of one call, whatever is released of each; nobody lists them before this has been looked at.
 
     Raises:
-        ParameterError: P107, a key without a domain. QueryError: as of a GROUP BY.
+        ParameterError: P107, a key without a domain, or more groups than that. QueryError: as of a GROUP BY.
     """
     text = grouping_text(groups)
     keys = () if text is None else read_keys(text, table)
@@ -35,6 +40,9 @@ def read_public_keys(groups: str | Sequence[str] | None, table: Table) -> tuple[
                 "domains={...}."
             )
             raise ParameterError("P107", "groups", text, rule)
+    if (count := group_count(keys)) > most:
+        rule = f"have {told_count(count)} combinations, more than {most:,}. Group by fewer columns, or by fewer values."
+        raise ParameterError("P107", "groups", text, rule)
     return keys
 
 

@@ -11,7 +11,7 @@ from duckdp.catalog.table import describe_unit
 from duckdp.compiler.describe import pretty
 from duckdp.compiler.notes import bounding_note, drops_rows
 from duckdp.compiler.quantile_methods import Choice, SmoothOne, choose
-from duckdp.compiler.quantile_rows import read_quantiles
+from duckdp.compiler.quantile_rows import MOST_PARTS, read_quantiles
 from duckdp.compiler.query import Key
 from duckdp.core.types import parse_epsilon
 from duckdp.functions.kinds import CHOICE, ColumnName, Epsilon, Flag, Fresh, Keys, Number, Numbers, Predicate, TableName
@@ -95,7 +95,7 @@ class Quantiles(Explained):
 
     def _asked(self, desk: Desk) -> tuple[tuple[Key, ...], Choice]:
         table = desk.table(self.table)
-        keys = read_public_keys(self.groups, table)
+        keys = read_public_keys(self.groups, table, MOST_PARTS)
         return keys, choose(
             table,
             self.column,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from duckdp.catalog.table import Table
 from duckdp.compiler.expression import Expr, show
-from duckdp.compiler.pair_moments import PairMoments, is_binary, plan_pair_moments, read_number
+from duckdp.compiler.pair_moments import MOST_NUMBERS, PairMoments, is_binary, plan_pair_moments, read_number
 from duckdp.compiler.pair_statistics import Pairs, least_squares, target_pairs
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
@@ -82,7 +82,7 @@ class LinearRegression(Explained):
             target = task.rows.spans[-1]
             spread = (1.0 if is_binary(argument_) else _EVEN) + self.ridge
             unit = (target.upper - target.lower) / (span.upper - span.lower)
-            noise = 1.96 * float(task.way.deviations[-1]) * len(task.rows.groups)
+            noise = 1.96 * float(task.way.deviations[-1]) * task.rows.count
             widths[feature] = None if rows is None else noise / (spread * rows) * unit
         return explain_moments(desk, task, widths, [FLOORED])
 
@@ -95,7 +95,7 @@ class LinearRegression(Explained):
             arguments,
             pairs.wanted,
             read_where(self.predicate, table),
-            read_public_keys(self.groups, table),
+            read_public_keys(self.groups, table, MOST_NUMBERS),
             epsilon_nano=parse_epsilon(self.epsilon),
             delta_atto=parse_delta(self.delta),
             neighbours=desk.neighbours,

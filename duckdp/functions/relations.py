@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from duckdp.catalog.table import Table
 from duckdp.compiler.expression import Expr, show
-from duckdp.compiler.pair_moments import PairMoments, is_binary, plan_pair_moments, read_number
+from duckdp.compiler.pair_moments import MOST_NUMBERS, PairMoments, is_binary, plan_pair_moments, read_number
 from duckdp.compiler.pair_statistics import Pairs, all_pairs, correlations, covariances, one_pair
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
@@ -59,7 +59,7 @@ class _Relation(Explained):
             arguments,
             pairs.wanted,
             read_where(self.predicate, table),
-            read_public_keys(self.groups, table),
+            read_public_keys(self.groups, table, MOST_NUMBERS),
             epsilon_nano=parse_epsilon(self.epsilon),
             delta_atto=parse_delta(self.delta),
             neighbours=desk.neighbours,
@@ -133,9 +133,7 @@ class Covariance(_Pair):
         rows = task.table.expected_rows
         widths = _half_widths(task)
         width = (
-            None
-            if rows is None
-            else 1.96 * _noise_of_product(task) * widths[0] * widths[1] * len(task.rows.groups) / rows
+            None if rows is None else 1.96 * _noise_of_product(task) * widths[0] * widths[1] * task.rows.count / rows
         )
         return explain_moments(desk, task, {"value": width})
 
@@ -252,4 +250,4 @@ def _predicted_correlation(task: PairMoments) -> float | None:
     if rows is None:
         return None
     spread = math.prod(1.0 if is_binary(a) else _EVEN for a in task.rows.arguments[:2])
-    return min(1.0, 1.96 * _noise_of_product(task) * len(task.rows.groups) / rows / math.sqrt(spread))
+    return min(1.0, 1.96 * _noise_of_product(task) * task.rows.count / rows / math.sqrt(spread))

@@ -41,7 +41,9 @@ _FEW_RANKS = "so few, at this epsilon, that it may lie outside of all of them: 9
 AggregateText = Annotated[
     str, Kind(word="the text of an aggregate", sql="aggregate", about="one aggregate of rows: corr(x, y), mad(x), ...")
 ]
-_MORE = Kind(word="a list of texts", about="more aggregates of the same blocks, a row for each", listed=True)
+_MORE = Kind(
+    word="a list of texts", about="more aggregates of the same blocks, a row for each", listed=True, most=_MOST_TOGETHER
+)
 AggregateTexts = Annotated[Sequence[str], _MORE]
 Method = Annotated[Literal["auto", "mean", "median", "center"], CHOICE]
 

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 ANSWER = ("value", "standard_error", "approximation_error", "low", "high", "estimated")
 TYPES = (*["DOUBLE"] * 5, "BOOLEAN")  # of the fields of an answer
-MOST_FUNCTIONS = 10_000  # of one call: half a minute where each has a shape of its own
 Basis = Annotated[Literal["auto", "tensor", "total_degree", "hyperbolic_cross"], CHOICE]
 Weights = Annotated[Literal["smooth", "uniform"], CHOICE]
 Noise = Annotated[Literal["auto", "laplace", "cube", "gaussian", "kernels"], CHOICE]
@@ -240,9 +239,6 @@ class Answers(DpFunction):
             from duckdp.smooth.answer import answers
 
         summary, texts = desk.summary(self.name, self.category), list(self.functions)
-        if len(texts) > MOST_FUNCTIONS:
-            rule = f"is the first of {len(texts):,} functions; at most {MOST_FUNCTIONS:,} in one call. Split the list."
-            raise ParameterError("P107", "functions", texts[0], rule)
 
         def ask() -> Listed:
             how: dict[str, Any] = {"statistic": self.statistic, "tolerance": self.tolerance}

@@ -106,6 +106,7 @@ class Parameter:
             return self._none(self.name)
         if texts is None or not all(isinstance(text, str) for text in texts):
             raise self.kind.refusal(self.name, instead if texts is None else list(texts))
+        self.kind.require_few(self.name, texts)
         return self.kind.read(self.name, list(texts))
 
     def of_value(self, value: object) -> Any:
@@ -120,6 +121,7 @@ class Parameter:
         found = value if self.take is None else self.take(value)
         if found is MISFIT:
             raise self.kind.refusal(name, value)
+        self.kind.require_few(name, found)
         return (self.kind.given or self.kind.read)(name, found)
 
     def _none(self, name: str) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from duckdp.catalog.table import Column, Scalar, Table
+from duckdp.compiler.query import told_count
 from duckdp.core.accountant import pure_rho, rho_for
 from duckdp.core.nested_tables import Levels, NestedTables
 from duckdp.core.reads import PrivateQuery
@@ -41,6 +42,7 @@ from duckdp.smooth.summary import SmoothSummary
 from duckdp.smooth.sums.range_read import RangeRead
 
 MOST_CELLS = 100_000  # of all tables together
+MOST_COLUMNS = 32  # each is a dimension of arrays, and numpy has no more
 MOST_VALUES = 64  # of one column
 _TOGETHER = 512  # cells whose half-widths are found at a time
 
@@ -210,6 +212,8 @@ def plan_marginals(
         ParameterError: P107, k, a column without listed values, or too many cells.
     """
     count = len(columns)
+    if count > MOST_COLUMNS:
+        raise ParameterError("P107", "columns", count, f"must be at most {MOST_COLUMNS}. Ask for fewer at once.")
     if count and not 1 <= k <= count:
         raise ParameterError("P107", "k", k, f"must be from 1 to {count}, the number of columns.")
     charge: dict[str, Any] = {"epsilon_nano": epsilon_nano, "neighbours": neighbours, "delta_atto": delta_atto}
@@ -221,9 +225,11 @@ def plan_marginals(
             rule = f'"{name}" must be a boolean or have a domain of 2 to {MOST_VALUES} values.'
             raise ParameterError("P107", "columns", name, rule)
         sizes.append(len(values))
-    cells = sum(math.prod(sizes[i] for i in some) for some in itertools.combinations(range(count), k))
+    cells = _cells_together(sizes, k)
     if cells > MOST_CELLS:
-        raise ParameterError("P107", "k", k, f"makes {cells:,} cells, more than {MOST_CELLS:,}. Take fewer columns.")
+        raise ParameterError(
+            "P107", "k", k, f"makes {told_count(cells)} cells, more than {MOST_CELLS:,}. Take fewer columns."
+        )
     wishes = Wishes(degree=2, shape="tensor", order=k, noise="sums", weights="uniform")
     summary = plan_summary(table, columns, **charge, wishes=wishes)
     axes = tuple(RangeAxis(axis=axis, sizes=(1, axis.degree)) for axis in summary.basis.axes)
@@ -234,6 +240,18 @@ def plan_marginals(
     task = MarginalTask(summary=summary, read=read, noise=noise, loss_of_tables=loss, errors=(0.0, 0.0), k=k)
     errors = _basis_error(task), _tables_error(task)
     return MarginalTask(summary=summary, read=read, noise=noise, loss_of_tables=loss, errors=errors, k=k)
+
+
+def _cells_together(sizes: Sequence[int], k: int) -> int:
+    """How many cells all tables of k columns have, found without listing the tables, of which there may be 10^17.
+
+    >>> _cells_together([2, 3, 5], 2)
+    31
+    """
+    found = [1] + [0] * k
+    for size in sizes:
+        found = [1] + [found[j] + size * found[j - 1] for j in range(1, k + 1)]
+    return found[k]
 
 
 def _noise(
