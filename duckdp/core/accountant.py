@@ -48,6 +48,14 @@ _LOG_UNIT: int = 10**_LOG_DIGITS  # what logarithms are integers in units of
 _PICO_PER_NANO = PICO // NANO
 
 
+def no_gaussian(delta_atto: int) -> ParameterError:
+    """P102: Gaussian noise was asked for, and delta leaves it no rho."""
+    rule = (
+        "needs delta > 0, for example 1e-8" if delta_atto == 0 else "has no rho left at this epsilon: give more of both"
+    )
+    return ParameterError("P102", "delta", show_decimal(delta_atto, 18), f"Gaussian noise {rule}.")
+
+
 def limits(kind: AccountantKind, epsilon_nano: int, delta_atto: int) -> tuple[int, int]:
     """Turn a budget (epsilon, delta) into the limits of the filter.
 

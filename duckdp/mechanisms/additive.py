@@ -31,7 +31,7 @@ from typing import Literal
 from duckdp.core.accountant import pure_rho, rho_for
 from duckdp.core.errorbars import Noise
 from duckdp.core.noise import gaussian_noise, gaussian_scale, laplace_noise, laplace_scale
-from duckdp.core.types import NANO, PICO, Loss, Sensitivity
+from duckdp.core.types import NANO, PICO, Loss, Sensitivity, show_decimal
 from duckdp.errors import ParameterError
 
 Family = Literal["laplace", "gaussian"]
@@ -87,7 +87,7 @@ def calibrate(
         loss_delta = threshold_delta_atto
     else:
         if delta_atto <= threshold_delta_atto:
-            raise ParameterError("P102", "delta", delta_atto, "Gaussian noise needs delta > 0.")
+            raise ParameterError("P102", "delta", show_decimal(delta_atto, 18), "Gaussian noise needs delta > 0.")
         rho = rho_for(epsilon_nano, delta_atto - threshold_delta_atto)
         shares = [rho * part // sum(parts) for part in parts]
         if min(shares) == 0:

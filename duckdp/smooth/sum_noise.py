@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.core.accountant import pure_rho, rho_for
+from duckdp.core.accountant import no_gaussian, pure_rho, rho_for
 from duckdp.core.cubebars import cube_half_width
 from duckdp.core.errorbars import Noise, check_level, linear_half_width
 from duckdp.core.jointbars import joint_factor, laplace_variates
@@ -223,7 +223,7 @@ def choose_noise(
         for k in {smoothness, None}:  # one group is bounded as a whole, which may be less than its parts
             plans.append(_plan_gaussian(share_gaussian(levels, Fraction(rho, PICO), k), sensitivity, loss))
     elif choice == "gaussian":
-        raise ParameterError("P102", "delta", delta_atto, "Gaussian noise needs delta > 0, for example 1e-8.")
+        raise no_gaussian(delta_atto)
     return min(plans, key=lambda plan: expected_error(plan.noise, levels, smoothness))
 
 
@@ -284,7 +284,7 @@ def predict_deviations(
         divided = share_kernels(kernels.squares, levels, weights, **norms)
         found.append(divided.deviations)
     if not found:
-        raise ParameterError("P102", "delta", delta_atto, "Gaussian noise needs delta > 0, for example 1e-8.")
+        raise no_gaussian(delta_atto)
     return min(found, key=lambda deviations: float(deviations**2 @ weights))
 
 

@@ -266,8 +266,8 @@ def _noise(
             Loss(epsilon_nano=epsilon_nano, rho_pico=pure_rho(epsilon_nano)),
         )
     ]
-    if delta_atto:
-        rho = rho_for(epsilon_nano, delta_atto)
+    rho = rho_for(epsilon_nano, delta_atto) if delta_atto else 0
+    if rho:  # the smallest epsilon and delta leave none
         loss = Loss(epsilon_nano=epsilon_nano, delta_atto=delta_atto, rho_pico=rho)
         found.append((plan_gaussian(nested, shares, one, Fraction(rho, PICO)), loss))
     return min(found, key=lambda pair: pair[0].laws[0].variance())

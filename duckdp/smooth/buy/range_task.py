@@ -21,10 +21,10 @@ from fractions import Fraction
 from typing import Any
 
 from duckdp.catalog.table import Column, Table
-from duckdp.core.accountant import epsilon_for, pure_rho, rho_for
+from duckdp.core.accountant import epsilon_for, no_gaussian, pure_rho, rho_for
 from duckdp.core.reads import PrivateQuery
 from duckdp.core.task import Stages, Work
-from duckdp.core.types import NANO, PICO, Loss, Neighbours
+from duckdp.core.types import NANO, PICO, Loss, Neighbours, show_decimal
 from duckdp.errors import InternalError, ParameterError
 from duckdp.mechanisms.noisy_tables import BITS, TableNoise, change, plan_gaussian, plan_laplace
 from duckdp.smooth.buy.counted import CountedTask, plan_counted
@@ -38,6 +38,7 @@ from duckdp.smooth.sums.range_read import RangeRead
 
 LEAST = 0.1  # of the charge, for sums and for counts
 _STEPS = 1000  # a share is a whole number of these parts
+_LEAST_RHO = 1000  # 1e-12, of a charge that Gaussian sums and counts share: of less a part may be none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,17 +170,18 @@ def plan_ranged(
         whole = plan_counted(table, columns, epsilon_nano=epsilon_nano, delta_atto=0, wishes=wishes, **charge)
         found.append(_pure(whole, rows, epsilon_nano, wishes))
     counted = found and isinstance(found[0][1].inner, CountedTask)
-    if delta_atto and wishes.noise in ("auto", "sums", "gaussian") and not counted:
+    enough = delta_atto > 0 and rho_for(epsilon_nano, delta_atto) >= _LEAST_RHO
+    if enough and wishes.noise in ("auto", "sums", "gaussian") and not counted:
         gaussian = replace(wishes, noise="gaussian")
         whole = plan_counted(
             table, columns, epsilon_nano=epsilon_nano, delta_atto=delta_atto, wishes=gaussian, **charge
         )
         if isinstance(whole, CountedTask):
             rule = "does not go with ranges where the degree follows from a noisy count. Give a degree, or no delta."
-            raise ParameterError("P107", "delta", delta_atto, rule)
+            raise ParameterError("P107", "delta", show_decimal(delta_atto, 18), rule)
         found.append(_gaussian(whole, rows, epsilon_nano, delta_atto, gaussian))
     if not found:
-        raise ParameterError("P102", "delta", delta_atto, "Gaussian noise needs delta > 0, for example 1e-8.")
+        raise no_gaussian(delta_atto)
     return min(found, key=lambda pair: pair[0])[1]
 
 

@@ -32,7 +32,7 @@ class Terms:
 
     def __post_init__(self) -> None:
         if self.epsilon_nano <= 0:
-            raise ParameterError("P101", "epsilon", self.epsilon_nano, "must be positive.")
+            raise ParameterError("P101", "epsilon", self.epsilon_nano / NANO, "must be positive.")
         if self.gaussian and not self.delta_atto:
             raise ParameterError("P102", "delta", 0, "Gaussian noise needs delta > 0, for example 1e-8.")
 
