@@ -117,6 +117,18 @@ class DuckDPError(Exception):
         super().__init__(f"{code}: {self.message}")
 
 
+class Untold:
+    """In an error the place of a value that is somebody's secret: its type is told, and how long a list is."""
+
+    def __init__(self, value: object) -> None:
+        kind = type(value)
+        sized = isinstance(value, (str, bytes, list, tuple, dict, set, frozenset))
+        self.told = f"<{kind.__name__} of {len(value)}>" if sized else f"<{kind.__name__}>"  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return self.told
+
+
 class ParameterError(DuckDPError, ValueError):
     """A parameter breaks its rule."""
 
@@ -269,7 +281,9 @@ def printable(text: str) -> str:
 def shown(value: object, depth: int = 2) -> str:
     """A parameter's value in an error: at most a line, and no code of a caller's object runs for it."""
     kind = type(value)
-    if isinstance(value, str):
+    if kind is Untold:
+        text = repr(value)
+    elif isinstance(value, str):
         text = repr(str.__str__(value)[:_SHOWN])
     elif isinstance(value, int) and value.bit_length() > 4 * _SHOWN:
         text = f"<int of {value.bit_length()} bits>"

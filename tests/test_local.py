@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import duckdp
 from duckdp.cli import collect, main
-from duckdp.errors import ParameterError
+from duckdp.errors import DuckDPError, ParameterError
 from duckdp.local import randomize, randomized_counts, register
 from duckdp.mechanisms.randomized_response import RandomizedResponse
 
@@ -176,6 +176,36 @@ def test_odd_domains_in_python(odd: Any) -> None:
 def test_other_odd_values_in_python(given: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match="P10"):
         randomize(**{"values": ["a"], "domain": ["a", "b"], "epsilon": 1, **given})
+
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (["yes", SECRET, 7.5j], "<list of 3>"),
+        (SECRET, "<str of 7>"),
+        ({SECRET: 1}, "<dict of 1>"),
+        ([[SECRET]], "<list of 1>"),
+        ([SECRET + "\ud800"], "<list of 1>"),
+        ((SECRET, object()), "<tuple of 2>"),
+    ],
+)
+def test_no_error_quotes_what_people_said(values: Any, shown: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        randomize(values, ["yes", "no"], epsilon=1)
+    assert f"P107: values={shown}: must be a list" in str(caught.value)
+    assert SECRET not in str(caught.value) + repr(caught.value.value)
+    with pytest.raises(ParameterError, match=SECRET):  # the twin: of what is public errors quote the words
+        randomize(["yes"], {SECRET: 1}, epsilon=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rows", [[{"n": SECRET}], {"t": [{"n": SECRET}]}, {"t": {"n": [SECRET, 7j]}}])
+def test_no_error_quotes_rows_that_are_no_frame(rows: Any, tmp_path: Path) -> None:
+    with pytest.raises(DuckDPError) as caught:
+        duckdp.open(rows, ledger=str(tmp_path / "l"))
+    assert SECRET not in str(caught.value)
 
 
 def test_only_a_connection_is_registered() -> None:

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import chain
 
-from duckdp.arguments import Scalar, checked
+from duckdp.arguments import Scalar, checked, checked_untold
 from duckdp.core.types import NANO, parse_epsilon
 from duckdp.errors import ParameterError
 from duckdp.mechanisms.randomized_response import OUTSIDE, Encoding, RandomizedResponse
 from duckdp.result import Estimate, Result, ResultColumn
 
 
-@checked
+@checked_untold("values")
 def randomize(
     values: Sequence[Scalar | None], domain: Sequence[str], *, epsilon: object, encoding: Encoding = "direct"
 ) -> list[str] | list[list[str]]:
@@ -29,7 +29,7 @@ def randomize(
             about k = 3 e^epsilon + 2.
 
     Raises:
-        ParameterError: P101, P107.
+        ParameterError: P101, P107; no error quotes a value.
     """
     return report_texts([None if value is None else str(value) for value in values], domain, epsilon, encoding)
 
