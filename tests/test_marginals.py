@@ -188,3 +188,32 @@ def test_weights_that_are_rounded_down_widen_the_bars() -> None:
     assert ones[0].noise == ones[1].noise
     widths = [next(t._of_tables([0] * t.noise.nested.cells)).half_width for t in ones]
     assert widths[0] - widths[1] == pytest.approx(TABLE.row_cap * 2.0**-BITS)
+
+
+@pytest.fixture
+def riders(tmp_path: Path) -> Iterator[Curator]:
+    many = range(1000)
+    given = {"plan": ["ab"[i % 2] for i in many], "letter": [None if i % 10 == 0 else i % 3 == 0 for i in many]}
+    rows = pa.table({**given, "p": list(many)})
+    with duckdp.open({"t": rows, "kept": rows}, ledger=str(tmp_path / "l")) as curator:
+        domains = {"plan": ["a", "b"], "letter": [True, False]}
+        curator.protect("t", unit_key="p", max_rows=1, row_cap=1000, domains=domains)
+        rules: dict[str, Any] = {"nulls": {"letter": False, "plan": "a"}, "other": {"plan": "b"}}
+        curator.protect("kept", unit_key="p", max_rows=1, row_cap=1000, domains=domains, **rules)
+        curator.budget(epsilon=1000)
+        curator.grant("ana", epsilon=1000)
+        yield curator
+
+
+def test_rows_that_are_in_no_table_are_told_of(riders: Curator) -> None:
+    ana = riders.session("ana")
+    found = ana.marginals("t", ["plan", "letter"], k=1, epsilon=50)
+    assert sum(row[2] for row in found if row[0] == "plan") == pytest.approx(900, abs=30)  # the tenth has NULL
+    told = "a row with NULL in plan or letter, or a value outside the domain of plan is in none of the tables"
+    assert any(note.startswith(told) for note in found.notes)
+    assert told in str(ana.explain_marginals("t", ["plan", "letter"], k=1, epsilon=50))
+    kept = ana.marginals("kept", ["plan", "letter"], k=1, epsilon=50)  # the twin: with rules every row is in each
+    assert sum(row[2] for row in kept if row[0] == "plan") == pytest.approx(1000, abs=30)
+    assert "in none of the tables" not in str(kept.notes) + str(
+        ana.explain_marginals("kept", ["plan"], k=1, epsilon=50)
+    )

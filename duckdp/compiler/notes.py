@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from duckdp.catalog.table import Table
+from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.aggregates import aggregate_row
 from duckdp.compiler.evaluate import expected_half_widths
 from duckdp.compiler.expression import Aggregate, Expr, walk
@@ -118,3 +119,22 @@ def summary_note(table: Table) -> str | None:
     rows = "row" if table.max_rows == 1 else "rows"
     more = f"more than {table.max_rows:,} {rows}"
     return f"of a {table.unit_key} with {more} all count, each the less (max_rows); {LEFT_OUT}"
+
+
+def no_cell_note(columns: Sequence[Column]) -> str | None:
+    """Which rows are in no cell of tables over all these columns; None where every row is in one of each."""
+    nulls = [c.name for c in columns if c.nullable]
+    outside = [c.name for c in columns if c.domain is not None and c.other is None and not _complete(c)]
+    why = [f"NULL in {' or '.join(nulls)}"] if nulls else []
+    why += [f"a value outside the domain of {' or '.join(outside)}"] if outside else []
+    if not why:
+        return None
+    kept = " and ".join((["nulls={...}"] if nulls else []) + (["other={...}"] if outside else []))
+    return (
+        f"a row with {', or '.join(why)} is in none of the tables, of other columns neither; the owner's {kept} keep it"
+    )
+
+
+def _complete(column: Column) -> bool:
+    """Whether a domain has every value that the column's type has."""
+    return column.kind is Kind.BOOLEAN and {True, False} <= set(column.domain or ())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duckdp.catalog.table import describe_unit
-from duckdp.compiler.notes import summary_note
+from duckdp.compiler.notes import no_cell_note, summary_note
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.functions.kinds import ColumnNames, Delta, Epsilon, Fresh, Size, TableName
 from duckdp.functions.planned import Planned, with_note
@@ -20,13 +20,21 @@ if TYPE_CHECKING:
     from duckdp.smooth.buy.marginal_task import MarginalTask
 
 
+def _left_out(task: MarginalTask) -> list[str]:
+    """What must be said of rows that no table counts."""
+    note = no_cell_note(task.columns)
+    return [] if note is None else [note]
+
+
 @dp_function("dp_marginals", costs="epsilon, delta", example="'care', ['sex'], k := 1, epsilon := 0.1")
 @dataclass(frozen=True, kw_only=True)
 class Marginals(Explained):
-    """Noisy counts of all combinations of values of every k of the columns, at one charge; all tables agree."""
+    """Noisy counts of all combinations of values of every k of the columns, of rows that have all; all tables agree."""
 
     table: TableName = argument()
-    columns: ColumnNames = argument(about="booleans, or columns with domains")
+    columns: ColumnNames = argument(
+        about="booleans, or columns with domains; a row with NULL in one of them is in no table"
+    )
     epsilon: Epsilon | None = option(None)
     k: Size = option(2, about="columns of each table")
     delta: Delta = option(0, about="above 0 the noise may be Gaussian")
@@ -51,8 +59,11 @@ class Marginals(Explained):
                 for cell in task.cells(done.payload)
             ]
             made = plain_result([n for n, _ in shape], found, [t for _, t in shape])
-            note = "half_width: of each count at 95%; counts below 0 are kept, so that tables add up alike"
-            return desk.dress(made.columns, task.loss, done, notes=[note], caveat=summary_note(task.table))
+            notes = [
+                "half_width: of each count at 95%; counts below 0 are kept, so that tables add up alike",
+                *_left_out(task),
+            ]
+            return desk.dress(made.columns, task.loss, done, notes=notes, caveat=summary_note(task.table))
 
         return with_note(shape, run, noted=summary_note(task.table) is not None, rows=rows)
 
@@ -60,7 +71,8 @@ class Marginals(Explained):
         """Which way it would be released, what else was looked at, and the error to expect."""
         task = self._task(desk)
         whom = describe_unit(task.table, desk.neighbours.value)
-        return [*whom, *task.describe(), f"cost: {task.loss}", desk.remaining_text(task.loss)]
+        notes = [f"note: {note}" for note in _left_out(task)]
+        return [*whom, *task.describe(), f"cost: {task.loss}", desk.remaining_text(task.loss), *notes]
 
     def _task(self, desk: Desk) -> MarginalTask:
         with importing():

@@ -26,14 +26,14 @@ MOST_ROUNDS = 50  # of one workload: each reads all of its counts
 USUAL_ROUNDS = 10  # where nobody says how many
 MOST_LOOKED_AT = 20_000_000  # bytes of all questions' cells together, held at once
 NUMBER_BYTES = 8  # of a cell of a question that is a number; of a predicate's, 1
-ASKED = "counts that matter: predicates of these columns; or numbers from 0 to 1, NULL as 0, whose sums do"
+ASKED = "counts of units that matter: predicates of these columns; or numbers from 0 to 1, NULL as 0, whose sums do"
 TOLD = "count: by weights that fit what was measured; nothing says how well they answer what was not"
 
 
-@dp_function("dp_mwem", costs="epsilon", example="'care', ['sex'], [$$sex = 'F'$$], epsilon := 1, rounds := 1")
+@dp_function("dp_mwem", costs="epsilon", example="'care', ['sex'], [$$sex = 'female'$$], epsilon := 1, rounds := 1")
 @dataclass(frozen=True, kw_only=True)
 class Workload(Explained):
-    """A synthetic table of cells with counts, fitted to the questions of a workload that it answers worst (MWEM)."""
+    """A synthetic table of cells with counts of units, fitted to the questions of a workload that it answers worst."""
 
     table: TableName = argument()
     columns: ColumnNames = argument(about="columns with domains, whose values together are the cells")
@@ -56,7 +56,7 @@ class Workload(Explained):
             cells, counts = task.read(done.payload)
             found: list[list[Any]] = [*([cell[i] for cell in cells] for i in range(len(task.keys))), counts]
             columns = [ResultColumn(name=n, type=t, values=v) for (n, t), v in zip(shape, found, strict=True)]
-            return desk.dress(columns, task.loss, done, notes=[TOLD])
+            return desk.dress(columns, task.loss, done, notes=[TOLD, *self._of_units(task)])
 
         return Planned(columns=shape, run=run, rows=task.cells)
 
@@ -65,7 +65,15 @@ class Workload(Explained):
         task = self._task(desk)
         first, *others = task.describe()
         whom = [*describe_unit(task.table, task.neighbours.value), f"reads: {task.table.name}; {task.rounds + 1} reads"]
-        return [first, *(f"  {line}" for line in whom), *others, f"cost: {task.loss}", desk.remaining_text(task.loss)]
+        notes = [f"note: {note}" for note in self._of_units(task)]
+        lines = [first, *(f"  {line}" for line in whom), *others]
+        return [*lines, f"cost: {task.loss}", desk.remaining_text(task.loss), *notes]
+
+    def _of_units(self, task: WorkloadTask) -> list[str]:
+        """What is counted, where that is not rows."""
+        unit = task.table.unit_key
+        each = f"each {unit} once in a question that any of its rows fulfils"
+        return [] if unit is None else [f"count: of the values of {unit}, not of rows, {each}"]
 
     def _task(self, desk: Desk) -> WorkloadTask:
         table, names = desk.table(self.table), list(self.columns)
