@@ -85,13 +85,13 @@ def test_intervals_cover_and_tables_agree(con: duckdb.DuckDBPyConnection, k: int
     query = task.query(1)
     exact = con.execute(query.sql, list(query.parameters)).fetchall()
     inside = narrow = cells = 0
-    for _ in range(25):
+    for _ in range(60 if k == 1 else 25):  # releases of many cells, of which those of one depend: .95, deviation .01
         found = task.cells(task.release(iter(exact)))
         cells += len(found)
         inside += sum(abs(c.count - expected[c.columns, c.values]) <= c.half_width for c in found)
         narrow += sum(abs(c.count - expected[c.columns, c.values]) <= c.half_width / 2 for c in found)
-    assert inside / cells > 0.91  # 25 releases of many cells, of which those of one release depend
-    assert narrow / cells < 0.88  # the broken twin: half of the interval
+    assert inside / cells > 0.85
+    assert narrow / cells < 0.85  # the broken twin: half of the interval
     assert {(c.columns, c.values) for c in found} >= set(expected)
     sums = Counter[tuple[str, ...]]()
     for c in found:
