@@ -13,6 +13,7 @@ import pytest
 import duckdp
 from duckdp.compiler import plan as plans
 from duckdp.errors import DuckDPError
+from duckdp.smooth import batch
 from duckdp.synthetic import asked
 from duckdp.synthetic.theorem import plan as theorem
 from duckdp.texts import MOST_STORED, storable
@@ -101,6 +102,19 @@ def test_functions_of_one_call(world: duckdp.Curator) -> None:
     assert "10,000" in str(caught.value)
     with pytest.raises(duckdb.Error, match="P107: functions=10001: are more than the 10,000"):
         world.connect("ana").execute("FROM dp_smooth_answers('x', ['x' FOR i IN range(10001)])")
+
+
+def test_functions_that_are_fitted_one_by_one_are_few(world: duckdp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = world.session("ana")
+    session.smooth_summary("t", ["x"], name="x", epsilon=10, degree=2)
+    steps = [f"CASE WHEN x > {i / 600} THEN 1 ELSE 0 END" for i in range(batch.MOST_ROUGH + 1)]
+    with pytest.raises(DuckDPError, match=r"P107: functions=501: jump or bend .* at most 500. Split the list"):
+        session.smooth_answers("x", steps)
+    monkeypatch.setattr(batch, "MOST_ROUGH", 3)
+    smooth = [f"exp(-x / {i})" for i in range(1, 30)]
+    assert len(session.smooth_answers("x", [*steps[:3], *smooth])) == 32  # the twin: as many as there may be
+    with pytest.raises(DuckDPError, match="P107: functions=4"):
+        session.smooth_answers("x", [*steps[:4], *smooth])
 
 
 def test_what_costs_nothing_fills_no_ledger(world: duckdp.Curator) -> None:

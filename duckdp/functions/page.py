@@ -25,6 +25,8 @@ as methods of a session, and as commands: `duckdp ask NAME SOURCE ...`.
 - The same question again is the same stored answer, free; `fresh` pays for a new one.
 - What does not fit is refused before anything is read or charged: `P107` names the parameter, `P101` is for epsilon,
   `P102` for delta ([errors](errors.md)).
+- `dp_randomize` and its like are not among them: they live on a connection after `duckdp.local.register(con)`, read any
+  table of it, and nothing is charged ([randomized response](guide.md#randomized-response)).
 - `dp_explain_...` says what a function would do and cost; it is free and reads no data.
 """
 

@@ -227,7 +227,7 @@ class Answers(DpFunction):
     """The answers of many smooth functions at once, one row each, from a stored summary."""
 
     name: StoredName = argument()
-    functions: FunctionTexts = argument()
+    functions: FunctionTexts = argument(about="functions of the summary's columns, at most 500 that jump or bend")
     statistic: Statistic = option("mean", about="over the rows that count")
     tolerance: Number | None = option(None, about=TOLERANCE)
     category: Value | None = option(None, about="which group, of a summary per group")

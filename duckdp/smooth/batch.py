@@ -9,7 +9,7 @@ errors are looked at.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +18,7 @@ import numpy as np
 
 from duckdp.catalog.table import Column
 from duckdp.compiler.expression import Expr
-from duckdp.errors import NumericalError
+from duckdp.errors import NumericalError, ParameterError
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.basis import Basis
 from duckdp.smooth.factored import by_factors
@@ -57,6 +57,9 @@ MAX_NODES = 4100  # per function; larger ones are done one by one
 MAX_TOGETHER = 256  # functions that are fitted in one matrix
 FEW = 8  # functions of one shape that are not worth a statement of their own
 MAX_LISTED = 64  # expressions of one statement
+MOST_ROUGH = (
+    500  # functions that jump or bend, of one call: each is fitted piece by piece, alone, in a tenth of a second
+)
 MAX_COLUMNS = 3  # that functions fitted together may read; others are fitted one by one
 
 
@@ -82,6 +85,7 @@ def approximate_many(
 
     Raises:
         NumericalError: N102, with the function's place.
+        ParameterError: P107, more functions that jump or bend than there may be.
         QueryError: a function is outside the allow-list.
     """
     reader = reader_of(table, tuple(known))
@@ -89,6 +93,7 @@ def approximate_many(
     for i, function in enumerate(functions):
         shape, numbers = reader.read(function)
         groups.setdefault(shape, []).append((i, numbers))
+    _require_few_rough(groups)
     found: dict[int, Approximation] = {}
     left: dict[Expr, list[tuple[int, Floats]]] = {}
     for shape, members in groups.items():
@@ -104,6 +109,20 @@ def approximate_many(
     else:
         found.update({i: approximate(fill(shape, n), basis) for shape, members in left.items() for i, n in members})
     return [found[i] for i in range(len(functions))]
+
+
+def _require_few_rough(groups: Mapping[Shape, Sequence[object]]) -> None:
+    """Bound the work of one call, which nothing but Ctrl-C ends, before any of it is done.
+
+    Raises:
+        ParameterError: P107.
+    """
+    count = sum(len(members) for shape, members in groups.items() if is_rough(shape.expr))
+    if count > MOST_ROUGH:
+        rule = (
+            f"jump or bend (CASE, comparisons, abs), and are fitted one by one: at most {MOST_ROUGH}. Split the list."
+        )
+        raise ParameterError("P107", "functions", count, rule)
 
 
 def _by_structure(
