@@ -57,7 +57,7 @@ class MadeMoments(ABC):
 
     @abstractmethod
     def constant(self, node: exp.Expression) -> Expr:
-        """Translate a constant."""
+        """The constant that a node is, or what else it is where it is none."""
 
     @abstractmethod
     def _no_rule(self, node: exp.Expression) -> NoReturn: ...
