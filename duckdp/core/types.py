@@ -7,6 +7,7 @@ what does not fit is refused, never rounded.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import Enum
@@ -24,6 +25,9 @@ ATTO = 10**18  # units of delta in one: 1e-18 each
 
 MOST_EPSILON = 100  # of one statement
 MOST_TOTAL = 1_000_000  # of a budget, over all statements
+
+# Decimal takes 1_0 for 10, digits of other scripts, and a line's end too
+_PLAIN = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 TOTAL_RULE = "must be a decimal from 0.000001 to 1000000 with at most 9 decimals, for example epsilon=4."
 EPSILON_RULE = "must be a decimal from 0.000001 to 100 with at most 9 decimals. State it, for example epsilon=0.5."
@@ -177,8 +181,9 @@ def _decimal(value: object) -> Decimal | None:
         return None
     try:
         text = str.__str__(value) if isinstance(value, str) else str(value)
-        return Decimal(text.strip()) if len(text) <= 64 else None
-    except (InvalidOperation, ValueError):  # no decimal, or an integer of thousands of digits
+        plain = text.strip(" ")
+        return Decimal(plain) if len(text) <= 64 and _PLAIN.fullmatch(plain) else None
+    except (InvalidOperation, ValueError):  # an integer of thousands of digits
         return None
 
 
