@@ -12,7 +12,7 @@ from typing import NoReturn
 import duckdb
 import pytest
 
-from duckdp.compiler.outer import grouping_sets
+from duckdp.compiler.outer import grouping_sets, several
 from duckdp.compiler.outer.apart import Apart, take_apart
 from duckdp.compiler.outer.grouping_sets import MOST_SETS, TOLD
 from duckdp.compiler.outer.outer_bars import Figure, with_bars
@@ -23,7 +23,8 @@ from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.pricing import Terms
 from duckdp.core.types import NANO, Neighbours
-from duckdp.errors import QueryError
+from duckdp.errors import InternalError, QueryError
+from tests.gate import clinic
 from tests.relational import largest_share, tables
 
 USUAL = tables()
@@ -168,3 +169,27 @@ def test_many_sets_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPa
     for by in (f"CUBE ({columns})", ", ".join(["ROLLUP (dept, day, paid)"] * 30)):
         with pytest.raises(QueryError, match=f"at most {MOST_SETS} grouping sets"):
             take_apart(parse_statement(text := f"SELECT count(*) FROM visits GROUP BY {by}"), USUAL, text)
+
+
+OPEN_KEYS = "SELECT name, count(*) FROM clinic GROUP BY ROLLUP (name)"
+
+
+def _deltas(text: str, delta: str, mechanism: str) -> list[int]:
+    found = take_apart(parse_statement(text), {"clinic": clinic()}, text)
+    assert found is not None
+    terms = Terms(epsilon="1", delta=delta, mechanism=mechanism)  # type: ignore[arg-type]
+    return [p.plan.loss.delta_atto for p in plan_parts(found.parts, terms, Neighbours.ADD_REMOVE)]
+
+
+def test_delta_goes_to_the_releases_that_need_one() -> None:
+    """A total by Laplace noise has no use for the half that it had: the charge is what was typed."""
+    assert _deltas(OPEN_KEYS, "1e-6", "laplace") == [10**12, 0]
+    assert sum(_deltas(OPEN_KEYS, "1e-6", "gaussian")) == 10**12
+    assert _deltas(OPEN_KEYS, "1e-6", "gaussian")[0] == 5 * 10**11
+    assert _deltas(OPEN_KEYS.replace("name", "sex"), "1e-6", "laplace") == [0, 0]
+
+
+def test_more_delta_than_was_typed_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(several, "_shares", lambda whole, weights: [whole] * len(weights))
+    with pytest.raises(InternalError):
+        _deltas(OPEN_KEYS, "1e-6", "laplace")

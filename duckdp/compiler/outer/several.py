@@ -12,7 +12,7 @@ Source:       Dwork, McSherry, Nissim, Smith 2006 (composition, post-processing)
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -156,26 +156,32 @@ def _priced(
     if terms.error is not None or (len(reading) <= 1 and not coarse):
         return [price(query, terms, neighbours) for query in queries]
     epsilon, delta = parse_epsilon(terms.epsilon), parse_delta(terms.delta)
-    weights = _weights(reading, delta, neighbours)
-    epsilons, deltas = _shares(epsilon, weights), _shares(delta, [1] * len(reading))
-    shares = iter(zip(epsilons, deltas, strict=True))
-    found = []
-    for i, query in enumerate(queries):
-        if i in coarse:
-            one = price(query, terms, neighbours)
-            found.append(replace(one, plan=as_derived(one.plan)))
-            continue
-        own, spare = next(shares) if not is_known(query) else (NANO, 0)
-        epsilon_share, delta_share = Decimal(own).scaleb(-9), Decimal(spare).scaleb(-18)
-        own_terms = replace(terms, epsilon=epsilon_share, delta=delta_share)
-        found.append(price(query, own_terms, neighbours))
-    _require_at_most(epsilon, [one.plan.loss for one in found if one.plan.reads])
+    epsilons = _shares(epsilon, _weights(reading, delta, neighbours))
+
+    def shared(uses: Sequence[bool]) -> list[Price]:
+        shares = iter(zip(epsilons, _shares(delta, list(map(int, uses))), strict=True))
+        return [_own(q, terms, neighbours, None if i in coarse else shares) for i, q in enumerate(queries)]
+
+    found = shared([True] * len(reading))
+    uses = [one.plan.loss.delta_atto > 0 for i, one in enumerate(found) if not is_known(queries[i]) and i not in coarse]
+    if any(uses) and not all(uses):  # the others need none: Laplace noise, and keys that are declared
+        found = shared(uses)
+    _require_at_most(epsilon, delta, [one.plan.loss for one in found if one.plan.reads])
     return found
 
 
-def _require_at_most(epsilon: int, losses: Sequence[Loss]) -> None:
+def _own(query: Query, terms: Terms, neighbours: Neighbours, shares: Iterator[tuple[int, int]] | None) -> Price:
+    """A part at the next of the shares, or added up from others, where there are none."""
+    if shares is None:
+        one = price(query, terms, neighbours)
+        return replace(one, plan=as_derived(one.plan))
+    own, spare = next(shares) if not is_known(query) else (NANO, 0)
+    return price(query, replace(terms, epsilon=Decimal(own).scaleb(-9), delta=Decimal(spare).scaleb(-18)), neighbours)
+
+
+def _require_at_most(epsilon: int, delta: int, losses: Sequence[Loss]) -> None:
     """That parts cost together no more than what was typed."""
-    if sum(loss.epsilon_nano for loss in losses) > epsilon:
+    if sum(loss.epsilon_nano for loss in losses) > epsilon or sum(loss.delta_atto for loss in losses) > delta:
         raise InternalError("the parts of a statement cost more than it")
 
 
@@ -187,10 +193,11 @@ def _weights(queries: Sequence[Query], delta: int, neighbours: Neighbours) -> li
 
 
 def _shares(whole: int, weights: Sequence[int]) -> list[int]:
-    """Whole numbers in these proportions that add up to the whole; what is left over goes to the first.
+    """Whole numbers in these proportions that add up to the whole; what is left over goes to the first that has any.
 
-    >>> _shares(10, [1, 1, 1])
-    [4, 3, 3]
+    >>> _shares(10, [1, 1, 1]), _shares(5, [0, 1, 1])
+    ([4, 3, 3], [0, 3, 2])
     """
     parts = [whole * weight // sum(weights) for weight in weights]
-    return [parts[0] + whole - sum(parts), *parts[1:]]
+    parts[next(i for i, weight in enumerate(weights) if weight)] += whole - sum(parts)
+    return parts
