@@ -81,7 +81,7 @@ OUTER: tuple[Mutant, ...] = (
     Mutant("outer: equal questions drawn apart", _BLOCK, "(i for i, q in enumerate(self.queries) if _groups(q) == _groups(query))", "(i for i, q in enumerate(self.queries) if False)", _T_OUTER),
     Mutant("outer: windows taken for aggregates", _BLOCK, "        if isinstance(node, exp.Window):\n            return self._window", "        if False:\n            return self._window", _T_OUTER),
     Mutant("outer: HAVING forgotten", _BLOCK, "        if having is not None:\n", "        if False:\n", _T_OUTER),
-    Mutant("outer: shares that leave a rest", _SEVERAL, "return [parts[0] + whole - sum(parts), *parts[1:]]", "return parts", _T_OUTER),
+    Mutant("outer: shares that leave a rest", _SEVERAL, "    parts[next(i for i, weight in enumerate(weights) if weight)] += whole - sum(parts)\n", "", _T_OUTER),
     Mutant("outer: every part the whole", _SEVERAL, "parts = [whole * weight // sum(weights) for weight in weights]", "parts = [whole for _ in weights]", _T_OUTER),
     Mutant("outer: one part is charged", _SEVERAL, "epsilon_nano=sum(loss.epsilon_nano for loss in losses)", "epsilon_nano=max(loss.epsilon_nano for loss in losses)", (*_T_OUTER, *_T_LOSSES)),
     Mutant("outer: the order of the text", _SEVERAL, "reading = sorted((plan for plan in plans if plan.reads), key=Plan.canonical)", "reading = [plan for plan in plans if plan.reads]", _T_OUTER),

@@ -70,7 +70,7 @@ READS: tuple[Mutant, ...] = (
     Mutant("bins: a unit's rows not scaled", _EMIT, 'f"{most} // system.main.greatest(n{i}, {most})"', '"1"', _T),
     Mutant("values: beyond doubt one by one", "duckdp/compiler/binned.py", "max(1 - 2 * (1 - level) / count, 0.5)", "level - 0.5", _T_ORDER),
     Mutant("values: fewer claimed than count", "duckdp/compiler/measures.py", "int(min(table.max_rows, max(measure.upper, 1)))", "1", _T_ORDER),
-    Mutant("bins: of what is made of quantiles the noise alone", "duckdp/compiler/intervals.py", "if not isinstance(expr, Aggregate) and reads_bins(expr):", "if False:", _T_ORDER),
+    Mutant("bins: of what is made of quantiles the noise alone", "duckdp/compiler/intervals.py", "(reads_bins(expr) or jumps(expr))", "jumps(expr)", _T_ORDER),
     Mutant("bins: one level for several figures", "duckdp/compiler/intervals.py", "level = 1 - (1 - wanted) / len(parts)", "level = wanted", _T_ORDER),
     Mutant("bins: intervals without room", "duckdp/compiler/binned.py", "room = of.room(of.share, level) + 1", "room = of.room(of.share, level) * 0.1", _T_ORDER),
     # ---- bounding
