@@ -46,8 +46,8 @@ MOMENTS: tuple[Mutant, ...] = (
     Mutant(
         "moments: all groups of a unit count",
         _ROWS,
-        "return bounded if len(self.groups) <= table.max_groups else",
-        "return bounded if len(self.groups) >= 0 else",
+        "return bounded if self.count <= table.max_groups else",
+        "return bounded if self.count >= 0 else",
         _T,
     ),
     Mutant(
@@ -113,8 +113,8 @@ MOMENTS: tuple[Mutant, ...] = (
     Mutant(
         "bins: only those that are there",
         _BINS,
-        "np.zeros((len(self.groups), self.bins.count), dtype=object)",
-        "np.zeros((len(self.groups), 1), dtype=object)",
+        "np.zeros((self.count, self.bins.count), dtype=object)",
+        "np.zeros((self.count, 1), dtype=object)",
         ("tests/privacy/test_draws.py", *_T_BINS),
     ),
     Mutant("bins: rows at an edge are below it", _BINS, "WHEN x >= {high} AND", "WHEN x > {high} AND", _T_BINS),
