@@ -22,6 +22,8 @@ KNOWN_OR_UNDEFINED = f"can only be 0, and undefined where it is an average: {NO_
 VALUES = "these are all values by the declared bounds and domains: which of them rows have was not looked at"
 NO_END = "no interval: what is divided by may be 0, or a figure in it has none"
 LEFT_OUT = "the ± does not include what this leaves out"
+_SECONDS = {Kind.DATE: 86_400.0, Kind.TIMESTAMP: 1.0}  # of 1.0 of what a measure has of them
+_DAY = 86_400.0  # seconds
 OF_NOTHING = (KNOWN, UNDEFINED, KNOWN_OR_UNDEFINED)
 
 
@@ -43,7 +45,26 @@ def plan_notes(plan: Plan) -> list[str]:
     missed += ["outside its declared domain"] if any(not k.complete for k in listed) else []
     if missed:
         notes.append(f"rows whose key is {' or '.join(missed)} are left out")
-    return notes
+    return [*notes, *_notes_of_dates(plan)]
+
+
+def _notes_of_dates(plan: Plan) -> list[str]:
+    """How finely moments are told that have no interval, as those of numbers have: least, greatest, quantiles."""
+    parts: dict[str, list[str]] = {}
+    for output in plan.query.outputs:
+        found = output.expr
+        if not isinstance(found, Aggregate) or found.kind not in _SECONDS or aggregate_row(found).ends is None:
+            continue
+        measure = next((m for m in plan.measures if m.serves(found)), None)
+        if measure is not None and not found.labels:
+            days = (measure.upper - measure.lower) / (measure.degree + 1) * _SECONDS[found.kind] / _DAY
+            told = f"{days:.3g} days" if days >= 2 else f"{days * 24:.3g} hours"
+            parts.setdefault(told, []).append(output.name)
+    return [
+        f"{', '.join(names)}: no interval; at best to {told}, one of equal parts of the bounds, and what is no more than "
+        "noise beyond is not seen"
+        for told, names in parts.items()
+    ]
 
 
 def _note_of_keys(plan: Plan) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from duckdp.compiler.binned import BINS, Bins, bins_of
 from duckdp.compiler.enclosed_ends import enclosed_ends
 from duckdp.compiler.evaluate import evaluate
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Literal
+from duckdp.compiler.notes import plan_notes
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.pricing import Terms, price
 from duckdp.compiler.select import read_select
@@ -78,6 +80,21 @@ ENDS = (
     (dt.date(9999, 11, 20), dt.date(9999, 12, 31)),
     (dt.date(2024, 1, 1), dt.date(2024, 2, 10)),
 )
+
+
+def test_how_finely_dates_are_told_is_said() -> None:
+    """By the parts of their bounds; numbers have intervals, and what a domain lists is one of its values."""
+    noted = [
+        n
+        for n in plan_notes(plan_for("SELECT max(born), median(cost), min(town) FROM clinic", clinic()))
+        if "hours" in n or "days" in n
+    ]
+    (born,) = (c for c in clinic().columns if c.name == "born")
+    part = (born.upper - born.lower).days / BINS  # type: ignore[operator]
+    assert len(noted) == 1
+    told = re.match(r"max\(born\): no interval; at best to ([0-9.]+) days", noted[0])
+    assert told is not None
+    assert part <= float(told[1]) <= part + 1  # parts are of whole days
 
 
 @pytest.mark.parametrize(("first", "last"), ENDS)
