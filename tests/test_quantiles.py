@@ -414,7 +414,7 @@ def test_explain_costs_nothing(curator: duckdp.Curator) -> None:
         ("'name', [0.5], epsilon := 1", "Q203"),
         ("'age', [0.5], epsilon := 1, groups := 'name'", "P107: groups='name': has no declared domain"),
         ("'age', [0.5], epsilon := 1, groups := ''", "Q1"),
-        ("'age', [0.5], epsilon := 1, groups := 'age, age + 1, age + 2'", "are 1,"),
+        ("'age', [0.5], epsilon := 1, groups := 'age, age + 1, age + 2'", "have 1,"),
         ("'age', [0.5], epsilon := 1, predicate := 'nobody = 1'", "Q"),
     ],
 )
