@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from duckdp.bench.measure import Grid, machine, show_grid
 from duckdp.core.types import ATTO, NANO
 from duckdp.mechanisms.heavy_hitters import HeavyHitters
+from duckdp.mechanisms.noisy_counts import NoisyCounts, choose_way
 from duckdp.mechanisms.top_k import TopK
 
 DISTINCT, LARGEST = 10**6, 694_000  # keys that are made up, and rows of the first
@@ -59,7 +61,8 @@ def recalls(name: str, counts: Sequence[int], runs: int) -> list[list[str]]:
                 share = np.mean([sum(i < of for i in told(counts, hitters)) / of for _ in range(runs)])
                 known = "-"
                 if of * len(counts) <= MOST_PICKED:
-                    top = TopK(candidates=len(counts), **{**given, "picks": of})  # type: ignore[arg-type]
+                    asked: dict[str, Any] = {**given, "picks": of, "candidates": len(counts)}
+                    top = choose_way(TopK(**asked), NoisyCounts(**asked, groups=min(groups, len(counts))))
                     known = f"{np.mean([sum(i < of for i in top.choose(counts)) / of for _ in range(runs)]):.2f}"
                 way = "peeling" if hitters.family is None else f"one shot, {hitters.family}"
                 figures = [f"{share:.2f}", known, f"{hitters.tau:,}", f"{counts[of - 1]:,}"]
