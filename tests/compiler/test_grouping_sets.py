@@ -190,6 +190,8 @@ def test_delta_goes_to_the_releases_that_need_one() -> None:
 
 
 def test_more_delta_than_was_typed_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(several, "_shares", lambda whole, weights: [whole] * len(weights))
+    honest = several._shares
+    twice = lambda whole, weights: [whole] * 2 if whole == 10**12 else honest(whole, weights)  # noqa: E731
+    monkeypatch.setattr(several, "_shares", twice)
     with pytest.raises(InternalError):
-        _deltas(OPEN_KEYS, "1e-6", "laplace")
+        _deltas(OPEN_KEYS, "1e-6", "gaussian")
