@@ -67,7 +67,6 @@ GATE: tuple[Mutant, ...] = (
     Mutant("parse: several statements", _PARSE, "    if len(statements) > 1:\n", "    if False:\n", _T_GATE),
     Mutant("parse: trees of any depth", _PARSE, "if depth > MAX_DEPTH or nodes > MAX_NODES:", "if False:", (*_T_PARSE, *_T_TOKENS)),
     Mutant("parse: statements of any length", _PARSE, 'if len(text.encode("utf-8", "surrogatepass")) > MAX_STATEMENT:', "if False:", _T_PARSE),
-    Mutant("parse: predicates with clauses", _PARSE, "[] if extra or not isinstance", "[] if not isinstance", _T_GATE),
     Mutant("parse: predicates with clauses", _PARSE, "found = [] if extra or not isinstance", "found = [] if not isinstance", _T_GATE),
     Mutant("parse: numbers glued to names", _PARSE, "    if token.token_type is TokenType.VAR:\n", "    if False:\n", _T_GATE),
     Mutant("select: clauses that have no rule", _FRAME, "if value and clause not in CLAUSES and not _has", "if False and not _has", _T_GATE),

@@ -81,7 +81,6 @@ OUTER: tuple[Mutant, ...] = (
     Mutant("outer: equal questions drawn apart", _BLOCK, "(i for i, q in enumerate(self.queries) if _groups(q) == _groups(query))", "(i for i, q in enumerate(self.queries) if False)", _T_OUTER),
     Mutant("outer: windows taken for aggregates", _BLOCK, "        if isinstance(node, exp.Window):\n            return self._window", "        if False:\n            return self._window", _T_OUTER),
     Mutant("outer: HAVING forgotten", _BLOCK, "        if having is not None:\n", "        if False:\n", _T_OUTER),
-    Mutant("outer: shares that leave a rest", _SEVERAL, "    parts[next(i for i, weight in enumerate(weights) if weight)] += whole - sum(parts)\n", "", _T_OUTER),
     Mutant("outer: shares that leave a rest", _SEVERAL, "parts[next(i for i, weight in enumerate(weights) if weight)] += whole - sum(parts)", "pass", _T_OUTER),
     Mutant("outer: more delta than was typed", _SEVERAL, " or sum(loss.delta_atto for loss in losses) > delta:", ":", ("tests/compiler/test_grouping_sets.py::test_more_delta_than_was_typed_is_caught",)),
     Mutant("outer: places of error columns", "duckdp/compiler/outer/positions.py", "if not 1 <= index <= count:", "if index < 1:", ("tests/test_ordered_positions.py::test_places_beyond_the_outputs_are_refused_before_anything_is_charged",)),

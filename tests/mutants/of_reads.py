@@ -70,7 +70,6 @@ READS: tuple[Mutant, ...] = (
     Mutant("bins: a unit's rows not scaled", _EMIT, 'f"{most} // system.main.greatest(n{i}, {most})"', '"1"', _T),
     Mutant("values: beyond doubt one by one", "duckdp/compiler/binned.py", "max(1 - 2 * (1 - level) / count, 0.5)", "level - 0.5", _T_ORDER),
     Mutant("values: fewer claimed than count", "duckdp/compiler/measures.py", "int(min(table.max_rows, max(measure.upper, 1)))", "1", _T_ORDER),
-    Mutant("bins: of what is made of quantiles the noise alone", "duckdp/compiler/intervals.py", "(reads_bins(expr) or jumps(expr))", "jumps(expr)", _T_ORDER),
     Mutant("bins: of what is made of quantiles the noise alone", "duckdp/compiler/intervals.py", "and (reads_bins(expr) or jumps(expr)):", "and jumps(expr):", _T_ORDER),
     Mutant("steps: of what jumps the noise alone", "duckdp/compiler/intervals.py", "and (reads_bins(expr) or jumps(expr)):", "and reads_bins(expr):", ("tests/compiler/test_stepped_bars.py::test_intervals_of_stepped_expressions_hold",)),
     Mutant("steps: sold by first order", "duckdp/compiler/evaluate.py", "unknown |= evaluation.bars.is_uncertain(expr)", "pass", ("tests/compiler/test_stepped_bars.py::test_no_error_is_sold_for_what_jumps",)),
