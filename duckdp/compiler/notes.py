@@ -61,8 +61,8 @@ def _notes_of_dates(plan: Plan) -> list[str]:
             told = f"{days:.3g} days" if days >= 2 else f"{days * 24:.3g} hours"
             parts.setdefault(told, []).append(output.name)
     return [
-        f"{', '.join(names)}: no interval; at best to {told}, one of equal parts of the bounds, and what is no more than "
-        "noise beyond is not seen"
+        f"{', '.join(names)}: no interval; at best to {told}, one of equal parts of the bounds, and what is no more "
+        "than noise beyond is not seen"
         for told, names in parts.items()
     ]
 
