@@ -229,7 +229,7 @@ def test_the_interval_has_the_rounding_and_that_of_a_predicate_has_none(curator:
         ("1 / (age - age)", "is beyond all numbers for some values of its columns. Clamp it"),
         ("CAST('nan' AS DOUBLE)", "Q202"),
         ("'nan'::DOUBLE * age", "Q202"),
-        ("town", "Q203: line 1, col 8: a question must be a condition or a number."),
+        ("town", "Q203: line 1, col 1: a question must be a condition or a number."),
         ("'a'", "Q203"),
         ("DATE '2020-01-01'", "Q203"),
         ("free / 99.0", 'reads "free", which is none of the columns'),

@@ -170,7 +170,7 @@ def test_groups_have_candidates_within_bounds() -> None:
 
 def plan(name: str, quantiles: tuple[float, ...], table: Any = KEYED, keys: str | None = None, **more: Any) -> Choice:
     given = {"epsilon_nano": NANO, "neighbours": Neighbours.ADD_REMOVE, "intervals": False, "method": "auto", **more}
-    return choose(table, name, quantiles, None, read_public_keys(keys, table), **given)
+    return choose(table, name, quantiles, None, read_public_keys(keys, table, 10_000), **given)
 
 
 def test_few_whole_numbers_are_flipped_and_nothing_else_is() -> None:

@@ -32,6 +32,7 @@ _UNITS = {  # months, days and microseconds
 _MINUTE = 60_000_000  # microseconds
 _FARTHEST = 6_000_000_000  # months, days or minutes: more than the calendar has
 _LONGEST = 64  # characters of an interval
+_TOLD = "epoch"  # the part of a length of time that is told: its seconds
 _MOMENTS = (Kind.DATE, Kind.TIMESTAMP)
 
 
@@ -140,7 +141,7 @@ class LengthNodes(DateNodes):
             refuse("Q203", "the difference of two dates is a number of days. Write (x - y) * 86400.", node, self.text)
         if not _is_length(args):
             return self._part(name, node, self._moved(inner, args) or self._operator("sub", inner, args))
-        if name != "epoch":
+        if name != _TOLD:
             refuse("Q202", f"of a length of time its seconds are told, by epoch. {ways.LASTED}", node, self.text)
         micros = self._micros([self._coerce(a, Kind.TIMESTAMP, node) for a in args], node)
         return self._operator("div", node, [micros, Literal(1_000_000, Kind.NUMBER)])

@@ -37,6 +37,7 @@ class NumberNodes(ABC):
 
     text: str | None
     rows: bool
+    released: bool
 
     @abstractmethod
     def __call__(self, node: exp.Expression) -> Expr:
@@ -70,16 +71,14 @@ class NumberNodes(ABC):
     def _whole(self, number: Expr, name: str, node: exp.Expression) -> Expr:
         """A number cast to a whole one as DuckDB does: DECIMALs round halves away from 0, others to even."""
         known = facts(number)
-        if not known.integral and (self.rows or type_of(number) != INTEGER):
+        if not known.integral and not (self.released and type_of(number) == INTEGER):
             number = self._operator("round" if type_of(number).name == "DECIMAL" else "round_even", node, [number])
         low, high = INTEGER_RANGES[name]
         held = low <= known.interval.lower and known.interval.upper <= high
         if self.rows and not held and not _fits(number, name):
             inner = number.arguments[0] if isinstance(number, Call) and row_of(number).as_cast else number
             number = self._operator("to_integer", node, [inner], name)
-        elif not self.rows and not (
-            held and isinstance(number, Literal)
-        ):  # what is released has the type that is named
+        elif self.released and not (held and isinstance(number, Literal)):  # it has the type that is named
             number = self._operator("to_integer", node, [number], name)
         return typed(number, whole_type(name))
 
