@@ -22,7 +22,7 @@ from duckdp.compiler.outer.apart import take_apart
 from duckdp.compiler.outer.looked_up import with_single_values
 from duckdp.compiler.pair_moments import read_number
 from duckdp.compiler.parse import parse_scalar, parse_statement
-from duckdp.compiler.scope import read_predicate
+from duckdp.compiler.scope import read_linear, read_predicate
 from duckdp.errors import QueryError
 from tests.compiler.test_links import USUAL as LINKED
 from tests.gate import clinic, plan_for
@@ -737,6 +737,7 @@ def test_every_refusal_is_tried() -> None:
     reached = {_refused(text)[1] for text, _, _ in WAYS}
     reached.add(_refused(f"{N} WHERE age = ?", ([1],))[1])  # a parameter of a type without a rule
     reached.add(_site(lambda: read_predicate(parse_scalar("age"), TABLE, "age"))[1])
+    reached.add(_site(lambda: read_linear(parse_scalar("name"), TABLE, "name"))[1])
     for text in ("sum(age)", "mode(age, age)", "quantile_cont(age, age)", "mad(age, age)", "avg(name)"):
         reached.add(_site(lambda text=text: read_block_aggregate(text, TABLE))[1])
     reached.add(_site(lambda: read_number("name", TABLE, "x"))[1])
