@@ -40,7 +40,7 @@ class Limits(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        self.clock = self.month = 24000
+        self.clock, self.month = 24000, 0  # of the clock, and the latest in which anything was charged
         self.patch.setattr(chain, "now", lambda: f"{self.clock // 12:04d}-{self.clock % 12 + 1:02d}-07T00:00:00Z")
         self.folder = tempfile.mkdtemp()
         self.ledger = Ledger.open(f"{self.folder}/a.ledger")
@@ -247,7 +247,7 @@ def test_a_ledger_that_forgets_teams_is_caught(monkeypatch: pytest.MonkeyPatch) 
     try:
         machine.set_team("lab", 5, None, {"ana", "ben"})
         machine.ledger.admit(ask("q", 4))
-        machine.paid.append(Charged("ana", 4, frozenset({"lab"}), machine.month))
+        machine.paid.append(Charged("ana", 4, frozenset({"lab"}), machine.present()))
         with pytest.raises(AssertionError):
             machine.sums_agree()
     finally:
