@@ -27,7 +27,7 @@ from duckdp.compiler.expression import Expr, columns
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.printing import UNIT, Parameters, number, print_expr, print_literal, print_rows, quote
-from duckdp.compiler.query import Key, Query
+from duckdp.compiler.query import Key, Query, group_count
 from duckdp.compiler.relations.relation import Relation
 from duckdp.core.reads import Add, AddByKey, OfAllRows, Parts, PrivateQuery
 
@@ -65,7 +65,7 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
     return PrivateQuery(
         sql=f"SELECT {', '.join([*keys, *sums])} FROM {body}{tail}",
         parameters=tuple(parameters.values),
-        rows=plan.domain_size,
+        rows=None if is_open else group_count(plan.query.keys),  # of which some are in no group
         parts=_parts(plan, len(keys), ordered=is_open),
         few=plan.query.table.relation if _is_few(plan) else None,
     )

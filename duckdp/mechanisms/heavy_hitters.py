@@ -103,18 +103,24 @@ class HeavyHitters:
     def _laws(self) -> list[Noise]:
         """What one shot may draw from, units. A replaced unit's keys go, and others come."""
         moved = self.groups * (1 if self.monotone else 2)
-        laws, rho = [Noise("laplace", laplace_scale(Fraction(self.epsilon_nano, NANO), moved))], self._rho
-        return [*laws, Noise("gaussian", gaussian_scale(Fraction(rho, PICO), moved))] if rho else laws
+        laws = [Noise("laplace", laplace_scale(Fraction(self.epsilon_nano, NANO), moved))]
+        if self._rho and self._delta_of("gaussian"):
+            laws.append(Noise("gaussian", gaussian_scale(Fraction(self._rho, PICO), moved)))
+        return laws
 
     @cached_property
     def _rho(self) -> int:
         """Of Gaussian noise, in 1e-12; 0: too little."""
         return rho_for(self.epsilon_nano, self.delta_atto // 2)
 
+    def _delta_of(self, family: str) -> int:
+        """What of delta is for the threshold of one shot, in 1e-18."""
+        delta = self.delta_atto if family == "laplace" else self.delta_atto // 2
+        return delta if self.monotone else delta // 2
+
     def _above_shot(self, noise: Noise) -> int:
         """How far above 1 the threshold of one shot is."""
-        delta = self.delta_atto if noise.family == "laplace" else self.delta_atto // 2
-        return threshold(noise, delta_atto=delta if self.monotone else delta // 2, groups=self.groups) - 1
+        return threshold(noise, delta_atto=self._delta_of(noise.family), groups=self.groups) - 1
 
     @cached_property
     def _above_picks(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ from duckdp.catalog.table import Table
 from duckdp.compiler import public_keys
 from duckdp.compiler import select as reading
 from duckdp.compiler.describe import describe_plan
+from duckdp.compiler.emit import emit
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.release import SelectTask
 from duckdp.errors import QueryError
@@ -102,6 +104,14 @@ def groups(plan: Plan) -> list[tuple[Any, ...]]:
 )
 def test_groups_are_the_rows_of_the_public_table(text: str, count: int) -> None:
     assert len(groups(plan_of(text, KNOWN))) == count
+
+
+def test_a_row_in_no_group_would_fail_nothing() -> None:
+    """Were one to come, no error told of it: as many rows may cross as the keys' own domains have groups."""
+    plan = plan_of("SELECT d.day, d.label, count(*) FROM visits v JOIN days d ON d.day = v.day GROUP BY 1, 2", KNOWN)
+    crossed = emit(plan, 7).rows
+    assert crossed is not None
+    assert crossed == math.prod(len(k.domain or ()) for k in plan.query.keys) > len(groups(plan))
 
 
 def test_twins_of_their_own_columns_are_crossed() -> None:

@@ -207,6 +207,17 @@ def test_noise_at_once_is_of_the_law_told(groups: int) -> None:
         picked.noised([1])
 
 
+@pytest.mark.parametrize("monotone", [True, False])
+@pytest.mark.parametrize("delta_atto", [2, 3, 4, 5])
+def test_the_least_deltas_leave_a_threshold(delta_atto: int, monotone: bool) -> None:
+    """What they are divided into may be nothing: that way is left out then."""
+    for picks in (1, 3, 100):
+        made = HeavyHitters(picks=picks, groups=5, epsilon_nano=NANO, delta_atto=delta_atto, monotone=monotone)
+        assert made.tau > made.floor
+        assert 0 < made.loss.delta_atto <= delta_atto
+        assert made.shortfall(9) > 0
+
+
 def test_too_little_is_refused() -> None:
     with pytest.raises(ParameterError, match="P102"):
         hitters(delta=0)

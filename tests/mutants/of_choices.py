@@ -36,7 +36,7 @@ CHOICES: tuple[Mutant, ...] = (
     Mutant("hitters: nobody's score as if for one own key", _HITTERS, "math.log(self.picks * self.groups / left)", "math.log(1 / left)", _T_HITTERS),
     Mutant("hitters: replaced units have own keys on one side", _HITTERS, "left = (delta if self.monotone else delta // 2)", "left = delta", _T_HITTERS),
     Mutant("hitters: noise for one key of a unit", _HITTERS, "self.groups * (1 if self.monotone else 2)", "(1 if self.monotone else 2)", _T_HITTERS),
-    Mutant("hitters: all of delta for Gaussian noise's threshold", _HITTERS, "delta = self.delta_atto if noise.family == \"laplace\" else self.delta_atto // 2", "delta = self.delta_atto", _T_HITTERS),
+    Mutant("hitters: all of delta for Gaussian noise's threshold", _HITTERS, "delta = self.delta_atto if family == \"laplace\" else self.delta_atto // 2", "delta = self.delta_atto", _T_HITTERS),
     Mutant("hitters: all of delta for the conversion of Gaussian noise", _HITTERS, "return rho_for(self.epsilon_nano, self.delta_atto // 2)", "return rho_for(self.epsilon_nano, self.delta_atto)", _T_HITTERS),
     Mutant("hitters: the floor is not in the threshold", _HITTERS, "return self.floor + self._above", "return 1 + self._above", _T_HITTERS),
     Mutant("hitters: all keys of a unit", "duckdp/compiler/unit_counts.py", "WHERE place <= {groups})", "WHERE place > 0)", _T),
