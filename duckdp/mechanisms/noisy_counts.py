@@ -29,8 +29,7 @@ from duckdp.core.accountant import pure_rho, rho_for
 from duckdp.core.errorbars import Noise
 from duckdp.core.noise import gaussian_noise, gaussian_scale, laplace_noise, laplace_scale
 from duckdp.core.types import NANO, PICO, Loss
-from duckdp.errors import ParameterError
-from duckdp.mechanisms.top_k import TopK
+from duckdp.mechanisms.top_k import TopK, require_picks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +94,7 @@ class NoisyCounts:
         Raises:
             ParameterError: P107, fewer scores than picks.
         """
-        if not 1 <= self.picks <= len(scores):
-            raise ParameterError("P107", "k", self.picks, f"must be between 1 and {len(scores)}.")
+        require_picks(self.picks, len(scores))
         draw = laplace_noise if self.is_pure else gaussian_noise
         noisy = [n + z for n, z in zip(scores, draw(len(scores), self.noise.scale), strict=True)]
         return sorted(range(len(noisy)), key=lambda i: -noisy[i])[: self.picks]

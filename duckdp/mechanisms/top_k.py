@@ -102,8 +102,7 @@ class TopK:
         Raises:
             ParameterError: P107, fewer scores than picks.
         """
-        if not 1 <= self.picks <= len(scores):
-            raise ParameterError("P107", "k", self.picks, f"must be between 1 and {len(scores)}.")
+        require_picks(self.picks, len(scores))
         left, found, seen = list(range(len(scores))), [], Seen()
         for _ in range(self.picks):
             exact = [scores[i] for i in left]
@@ -118,3 +117,9 @@ class TopK:
         """How far each picked score may be below the largest that was left, all k at once, with that probability."""
         rate = float(self.share) / (1 if self.monotone else 2)
         return math.ceil(math.log(self.picks * self.candidates / (1 - level)) / rate)
+
+
+def require_picks(picks: int, scores: int) -> None:
+    """Refuse more picks than there are scores, or none; P107."""
+    if not 1 <= picks <= scores:
+        raise ParameterError("P107", "k", picks, f"must be between 1 and {scores}.")
