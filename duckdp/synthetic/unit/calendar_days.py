@@ -4,7 +4,7 @@ A row keeps the step of the range that it was counted in: rows near its ends wou
 on one side than come from the other (a day on which nothing happens beside one on which much does), histograms would
 err by more than their noise. Where steps are shorter than a week (a day, where only hours are made) they may lack such
 a day, and two, four or eight of them are kept as one, or tenths of the range. Where months are made, rows change places
-(``calendar_months``).
+or months (``calendar_months``, ``calendar_links``).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from duckdp.catalog.table import Column, Kind
 from duckdp.catalog.values import as_number
+from duckdp.synthetic.unit.calendar_links import dates_tell_more
 from duckdp.synthetic.unit.calendar_months import Days, Ints, place_months, weekday_of
 from duckdp.synthetic.unit.mending import Values
 
@@ -27,7 +28,9 @@ What = Literal["hour", "weekday", "month", "gap"]
 _EDGE = 1e-9  # of a step: so little below an edge is at it, as where rows are counted
 
 
-def with_parts(values: Values, column: Column, parts: Sequence[tuple[What, Any]], steps: int) -> Values:
+def with_parts(
+    values: Values, column: Column, parts: Sequence[tuple[What, Any]], steps: int, others: Sequence[Any] = ()
+) -> Values:
     """Values at a near day of the weekday and month, and at the hour, that were made for them.
 
     Args:
@@ -35,6 +38,7 @@ def with_parts(values: Values, column: Column, parts: Sequence[tuple[What, Any]]
         column: with its bounds.
         parts: what was made, by kind; None or a negative number: nothing.
         steps: equal ones of the range, which rows keep where they can.
+        others: values of other columns, which may hang together with dates or months.
     """
     if not parts or not len(values.numbers):
         return values
@@ -57,8 +61,9 @@ def with_parts(values: Values, column: Column, parts: Sequence[tuple[What, Any]]
             number = day * per_day + time
             return np.where((number >= lower) & (number <= upper), _step(number, lower, upper, steps), -1)
 
-        days = _whole_days(lower, upper, per_day, steps)
-        placed = place_months(days, step[where], day[where], month[where] - 1, weekday[where], step_of)
+        days, tenth = _whole_days(lower, upper, per_day, steps), _step(old[where], lower, upper, TENTHS)
+        dates = dates_tell_more(tenth, np.maximum(month[where], 0), [np.asarray(o)[where] for o in others])
+        placed = place_months(days, step[where], day[where], month[where] - 1, weekday[where], step_of, dates=dates)
         found[where] = placed * per_day + time
         return replace(values, numbers=np.clip(found, int(lower), int(upper)))
     turned = day + np.where(weekday < 0, 0, (weekday - weekday_of(day) + 3) % 7 - 3)

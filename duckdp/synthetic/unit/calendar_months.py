@@ -4,7 +4,8 @@ A step of the range holds days of some months only, and a row's month need not b
 with one another: each goes to the nearest step that has a day of its month and weekday, and in which another such row
 gives its place up; where none is left for it, a row whose month two steps have makes room. So every step keeps its
 number of rows, and a row its month. Rows for which there is no place even so go to one that is left, and give their
-month up: they are more than there are days for.
+month up: they are more than there are days for. Where other columns tell more of dates than of months, rows stay in
+their steps, and months change places the same way: a row gets one of those that came to its step.
 
 Within a step, rows that are at a day of their month already go to the nearest day of their weekday there, others to any
 day of month and weekday alike, so that no day is left out.
@@ -65,7 +66,7 @@ def weekday_of(days: Ints) -> Ints:
 
 
 def place_months(
-    days: Days, step: Ints, own: Ints, month: Ints, weekday: Ints, step_of: Callable[[Ints], Ints]
+    days: Days, step: Ints, own: Ints, month: Ints, weekday: Ints, step_of: Callable[[Ints], Ints], *, dates: bool
 ) -> Ints:
     """A day for each row, of its month and weekday, in its step or one whose row it changes places with.
 
@@ -76,6 +77,7 @@ def place_months(
         step_of: rows on other days, a day for each -> their steps; negative beyond the range.
         month: 0 to 11; negative where none was made.
         weekday: 0 to 6; negative where none was made.
+        dates: rows keep their steps, and change months.
 
     Returns:
         Days, int64[m].
@@ -86,6 +88,9 @@ def place_months(
     _, there = _near(own, step, month, weekday, step_of)
     placed = _change_steps(days, counts, step, month, weekday, there)
     there &= placed == step
+    if dates:
+        month, weekday = _change_months(days, counts, step, placed, month, weekday)
+        placed = step
     month = np.where(~there & (counts[days.keys(month, weekday, placed)] == 0), _ANY_MONTH, month)
     weekday = np.where(~there & (counts[days.keys(month, weekday, placed)] == 0), _ANY_WEEKDAY, weekday)
     found, near = _near(own, placed, month, weekday, step_of)
@@ -141,6 +146,20 @@ def _change_steps(days: Days, counts: Ints, step: Ints, month: Ints, weekday: In
     late = rows[np.repeat(first, places.left) + _nth(places.left)]
     found[late] = np.repeat(np.arange(days.steps), places.free)
     return found
+
+
+def _change_months(days: Days, counts: Ints, step: Ints, placed: Ints, month: Ints, weekday: Ints) -> tuple[Ints, Ints]:
+    """Months and weekdays, of rows that would change steps those of the rows that would come; own weekdays, if they do.
+
+    As many rows leave a step as come to it, so that in the order of both steps one goes to each.
+    """
+    moved = np.flatnonzero(placed != step)
+    moved = moved[np.argsort(uniforms(len(moved), 1)[:, 0])]
+    to, of = moved[np.argsort(step[moved], kind="stable")], moved[np.argsort(placed[moved], kind="stable")]
+    months, weekdays = month.copy(), weekday.copy()
+    months[to], weekdays[to] = month[of], weekday[of]
+    own = counts[days.keys(months, weekday, step)] > 0
+    return months, np.where(own, weekday, weekdays)
 
 
 def _nth(counts: Ints) -> Ints:

@@ -139,7 +139,8 @@ class Structure:
         for name, column in self.by_name.items():
             if name in made and not any(d.of == name and d.what == "gap" for d in self.derived):
                 kept = (steps or {}).get(name, TENTHS)
-                found[name] = with_parts(read_values(made[name], column), column, self._parts(name, made), kept)
+                parts = self._parts(name, made)
+                found[name] = with_parts(read_values(made[name], column), column, parts, kept, self._others(name, made))
         for name, below in order_steps(self.kept):
             if below:
                 (gap,) = (d for d in self.derived if d.of == name and d.what == "gap")
@@ -162,6 +163,10 @@ class Structure:
             return values
         moved = with_parts(values, column, hours, 1)
         return replace(values, numbers=np.where(moved.numbers >= least, moved.numbers, values.numbers))
+
+    def _others(self, name: str, made: Mapping[str, Any]) -> list[Any]:
+        """Columns of the table that were made beside one, or what stands for them."""
+        return [made[c.name] for c in self.by_name.values() if c.name in made and c.name != name]
 
     def _parts(self, name: str, made: Mapping[str, Any]) -> list[tuple[What, Any]]:
         return [(d.what, made[d.column.name]) for d in self.derived if d.of == name and d.what != "gap"]

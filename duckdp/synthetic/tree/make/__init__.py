@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from duckdp.catalog.constraints import Determined
 from duckdp.core.watch import Watch
 from duckdp.errors import InternalError
-from duckdp.synthetic.tree.bins import make_bins, set_apart, spread_rows
+from duckdp.synthetic.tree.bins import Ints, make_bins, set_apart, spread_rows
 from duckdp.synthetic.tree.make.bars import error_bars
 from duckdp.synthetic.tree.make.forest import Tree
-from duckdp.synthetic.tree.make.matching import move_to_products
+from duckdp.synthetic.tree.make.matching import missing_products, move_to_products
+from duckdp.synthetic.tree.make.tilting import tilt_pairs
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.released import CLASSES, Grown
 from duckdp.synthetic.tree.single_values import with_law
 from duckdp.synthetic.tree.spending import tree_terms
+from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.finish import Columns, complete_rows, made_rows, open_rows, shape_of_rows
 from duckdp.synthetic.unit.kept import Kept, load_kept
 from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.structure import Structure
 
+_TURNS = 2  # of tilting pairs, and dealing rows again
 DISTANCE = "average l1 distance of its pairs"
 open_table, shape = open_rows, shape_of_rows
 
@@ -90,8 +94,20 @@ def _grown(units: UnitColumns, kept: Kept) -> Tree:
 def _make(units: UnitColumns, kept: Kept, watch: Watch) -> tuple[Columns, float]:
     tree = _grown(units, kept)
     watch.tell("rows", 0.0)
-    codes = tree.make(made_rows(kept))
-    watch.tell("rows", 0.5)
-    unit = move_to_products(spread_rows(tree.binnings, codes, tree.leans()), tree)
+    codes, unit = _dealt(tree, made_rows(kept))
+    for turn in range(_TURNS):
+        watch.tell("rows", turn / (_TURNS + 1))
+        missing = missing_products(unit, tree)
+        if missing is None or not tree.pairs:
+            break
+        tree = replace(tree, pairs=tilt_pairs(tree, codes, unit, missing))
+        codes, unit = _dealt(tree, made_rows(kept))
+    unit = move_to_products(unit, tree)
     steps = {b.part.column.name: b.bins for b in tree.binnings}
     return units.decode(unit, rounded=True, steps=steps), tree.misfit(codes)
+
+
+def _dealt(tree: Tree, rows: int) -> tuple[Ints, Floats]:
+    """Rows that a tree deals: their bins, and unit rows."""
+    codes = tree.make(rows)
+    return codes, spread_rows(tree.binnings, codes, tree.leans())

@@ -48,6 +48,17 @@ class _Column:
     values: Floats
 
 
+def missing_products(unit: Floats, tree: Tree) -> Floats | None:
+    """How far averages of products of rows are below those that they are to have; None where nothing tells.
+
+    Args:
+        unit: float[m, d], dealt by the tree.
+        tree: with what was released.
+    """
+    goal = _goal(unit, tree)
+    return None if goal is None else np.asarray((goal.wanted - goal.features.means(unit)) / goal.kept)
+
+
 def move_to_products(unit: Floats, tree: Tree) -> Floats:
     """Unit rows with the released products: float[m, d].
 
@@ -55,29 +66,49 @@ def move_to_products(unit: Floats, tree: Tree) -> Floats:
         unit: float[m, d], dealt by the tree.
         tree: with what was released.
     """
-    if tree.products is None or len(unit) < 2 * _LEAST_ROWS:
+    goal = _goal(unit, tree)
+    if goal is None:
         return unit
-    features: NormedProducts | Features = product_features(tree.binnings, tree.product_scales)
-    if tree.product_bound:
-        bound, squared = tree.product_bound, tree.product_squared
-        apart = tree.product_apart
-        features = normed_products(tree.binnings, tree.product_scales, bound, squared=squared, apart=apart)
     chosen = sorted(tree.product_scales)
     columns = [_latent(unit, tree, i) for i in chosen]
-    wanted = _wanted(tree, features.means(unit))
-    kept = features.told(unit) if isinstance(features, NormedProducts) else 1.0
-    if kept == 0:  # every column is constant, so rows have no products to move
-        return unit
     best, least = unit, np.inf
     current = unit
     for _ in range(_ROUNDS):
-        missing = wanted - features.means(current)
+        missing = goal.wanted - goal.features.means(current)
         error = float(missing @ missing)
         if error < least:
             best, least = current, error
-        current = _moved(current, tree, chosen, columns, missing / kept)
-    missing = wanted - features.means(current)
+        current = _moved(current, tree, chosen, columns, missing / goal.kept)
+    missing = goal.wanted - goal.features.means(current)
     return current if float(missing @ missing) < least else best
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Goal:
+    """What rows are to have.
+
+    Attributes:
+        features: the products that were released.
+        kept: share of plain products that a bound on a row's norm leaves of them.
+        wanted: their averages.
+    """
+
+    features: NormedProducts | Features
+    kept: float
+    wanted: Floats
+
+
+def _goal(unit: Floats, tree: Tree) -> _Goal | None:
+    if tree.products is None or len(unit) < 2 * _LEAST_ROWS:
+        return None
+    features: NormedProducts | Features = product_features(tree.binnings, tree.product_scales)
+    if tree.product_bound:
+        bound, squared, apart = tree.product_bound, tree.product_squared, tree.product_apart
+        features = normed_products(tree.binnings, tree.product_scales, bound, squared=squared, apart=apart)
+    kept = features.told(unit) if isinstance(features, NormedProducts) else 1.0
+    if kept == 0:  # every column is constant, so rows have no products to move
+        return None
+    return _Goal(features=features, kept=kept, wanted=_wanted(tree, features.means(unit)))
 
 
 def _wanted(tree: Tree, now: Floats) -> Floats:
