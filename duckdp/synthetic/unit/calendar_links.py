@@ -69,4 +69,4 @@ def _information(one: Ints, other: Ints) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(shares > 0, shares * np.log(shares / np.outer(rows, columns)), 0.0)
     free = (np.count_nonzero(rows) - 1) * (np.count_nonzero(columns) - 1)
-    return max(0.0, float(terms.sum()) - free / (2 * len(one)))
+    return max(0.0, float(terms.sum()) - float(free) / (2 * len(one)))
