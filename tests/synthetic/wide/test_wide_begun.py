@@ -127,7 +127,11 @@ class World:
 
 @pytest.mark.parametrize(
     ("case", "told", "first"),
-    [x for x in product(_CASES, (True, False), (0, 1)) if x[1] or "norms" not in x[0]],  # such have always been told
+    [
+        pytest.param(*x, marks=[] if x[1] else [pytest.mark.slow])
+        for x in product(_CASES, (True, False), (0, 1))
+        if x[1] or "norms" not in x[0]  # such have always been told
+    ],
 )
 def test_a_purchase_goes_on_by_the_plan_that_began_it(case: str, told: bool, first: int) -> None:
     """After every stage, by either plan, stored by this version or by those that named no plan."""

@@ -49,7 +49,7 @@ def test_what_no_law_foresees_stays() -> None:
     assert _gaps(shrink_shares, truth, 30.0)[2] < 1.3 * _gaps(nearest_shares, truth, 30.0)[2]
 
     def reference(counts: Floats, deviation: float, rows: float, _: Mean) -> Floats:
-        laws = _laws(_BINS)
+        laws, _ = _laws(_BINS)
         fit = ((counts / rows - laws) ** 2).sum(axis=1) * (rows / deviation) ** 2 / -2
         return np.asarray(_weigh(fit) @ laws)
 
@@ -91,7 +91,7 @@ def test_whatever_noise_made_of_the_counts_they_become_shares(size: int, scale: 
 
 
 def test_laws_are_shares_and_enough_of_them_count() -> None:
-    laws = _laws(_BINS)
+    laws, _ = _laws(_BINS)
     assert laws.min() >= 0
     assert laws.sum(axis=1) == pytest.approx(1)
     weights = _weigh(-1e9 * np.arange(1000.0))  # one stands out of all others

@@ -58,16 +58,16 @@ def shrink_shares(counts: Floats, deviation: float, rows: float, mean: Mean = No
     if not 3 <= size <= MOST_BINS:
         return nearest_shares(counts, deviation, rows, mean)
     shares, noise = counts / rows, deviation / rows
-    prior = _laws(size - null)
-    if null:
-        aside = float(np.clip(shares[-1], 0, 1))
-        prior = np.column_stack([prior * (1 - aside), np.full(len(prior), aside)])
-    weights = _weigh(np.sum((shares - prior) ** 2, axis=1) / (-2 * noise**2))
-    reference = np.asarray(weights @ prior)
+    laws, squares = _laws(size - null)
+    aside = float(np.clip(shares[-1], 0, 1)) if null else 0.0  # of NULL, in every draw
+    own = shares[: size - null]
+    distances = float(own @ own) - 2 * (1 - aside) * (laws @ own) + (1 - aside) ** 2 * squares
+    weights = _weigh(distances / (-2 * noise**2))
+    reference = np.append((1 - aside) * (weights @ laws), [aside] * null)
     if mean is not None:
-        means = prior @ mean[0]
-        own = float(weights @ means**2) - float(weights @ means) ** 2
-        reference = leaning(reference, mean[0], likely_mean(float(reference @ mean[0]), own, mean))
+        means = (1 - aside) * (laws @ mean[0][: size - null])
+        spread = float(weights @ means**2) - float(weights @ means) ** 2
+        reference = leaning(reference, mean[0], likely_mean(float(reference @ mean[0]), spread, mean))
     gap = shares - reference
     kept = max(0.0, 1 - (size - 2) * noise**2 / max(float(gap @ gap), 1e-300))
     pulled = (reference + kept * gap) * rows
@@ -85,10 +85,11 @@ def _weigh(fit: Floats) -> Floats:
 
 
 @lru_cache(maxsize=16)
-def _laws(size: int) -> Floats:
-    """The prior's draws, float[6 draws, size]."""
+def _laws(size: int) -> tuple[Floats, Floats]:
+    """The prior's draws, float[6 draws, size], and the sum of the squares of each."""
     skewed, smooth = _skewed(size), smooth_laws(size)
-    return np.concatenate([smooth, rough_laws(size), skewed, (skewed + smooth[:DRAWS]) / 2])
+    found = np.concatenate([smooth, rough_laws(size), skewed, (skewed + smooth[:DRAWS]) / 2])
+    return found, np.einsum("ij,ij->i", found, found)
 
 
 def _skewed(size: int) -> Floats:
