@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -66,6 +68,18 @@ def clinic(**changed: Any) -> Table:
     if given["unit_key"] is None:
         given.update(unit_type=None, max_rows=1, max_groups=1)
     return Table(**given)
+
+
+@cache
+def _instance() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
+@contextmanager
+def shared() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to an instance that all tests of a process share, each loading its tables anew: one takes 15 ms."""
+    with _instance().cursor() as con:
+        yield con
 
 
 FEW = 15  # rows that are faster given as parameters

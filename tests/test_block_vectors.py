@@ -17,7 +17,7 @@ from duckdp.compiler.block_values import CELLS
 from duckdp.compiler.block_vectors import BlockVectorTask
 from duckdp.core.types import NANO, Neighbours
 from duckdp.mechanisms.center_of_vectors import CenterOfVectors
-from tests.gate import clinic, load
+from tests.gate import clinic, load, shared
 from tests.privacy.block_tasks import block_vectors
 from tests.privacy.draws import KEYED, REPLACE, ROWS, _random_row
 from tests.test_sample_aggregate import CALLS, Table, clean, pair, values
@@ -27,7 +27,7 @@ SEVERAL = ("corr(age, cost)", "entropy(town)", "mode(age)", "quantile_cont(cost,
 
 def vectors(task: BlockVectorTask, rows: Table, sql: str | None = None) -> list[tuple[int, ...]]:
     """The exact vectors of blocks that meet the mechanism."""
-    with duckdb.connect() as con:
+    with shared() as con:
         load(con, clinic(), rows)
         query = task.query(7)
         found = task.values(con.execute(sql or query.sql, list(query.parameters)).fetchall())

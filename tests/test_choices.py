@@ -22,7 +22,7 @@ from duckdp.errors import InternalError
 from duckdp.mechanisms import top_k as mechanism
 from duckdp.mechanisms.heavy_hitters import HeavyHitters
 from duckdp.mechanisms.noisy_counts import NoisyCounts
-from tests.gate import clinic, load
+from tests.gate import clinic, load, shared
 from tests.privacy.choices import chosen, hitters, top_k
 from tests.privacy.draws import KEYED, REPLACE, ROWS, _random_row
 from tests.privacy.neighbouring import neighbouring
@@ -49,7 +49,7 @@ TASKS = {
 def scores(task: ValueChoice | PredicateChoice, rows: Sequence[tuple[Any, ...]], sql: str | None = None) -> list[int]:
     """The exact counts that meet the mechanism."""
     met: list[list[int]] = []
-    with duckdb.connect() as con, pytest.MonkeyPatch.context() as patch:
+    with shared() as con, pytest.MonkeyPatch.context() as patch:
         load(con, clinic(), list(rows))
         for kind in (mechanism.TopK, NoisyCounts):
             patch.setattr(kind, "choose", lambda self, exact: met.append(list(exact)) or [0] * self.picks)
@@ -238,7 +238,7 @@ def test_values_of_no_declared_domain_are_told_where_many_have_them(
 
 
 def hitters_scores(task: HeavyHittersTask, rows: Rows, salt: int = 7, sql: str | None = None) -> dict[Any, int]:
-    with duckdb.connect() as con:
+    with shared() as con:
         load(con, clinic(), list(rows))
         query = task.query(salt)
         return {tuple(keys): n for *keys, n in con.execute(sql or query.sql, list(query.parameters)).fetchall()}

@@ -26,7 +26,7 @@ from duckdp.core.noise import laplace_noise
 from duckdp.functions.bin_edges import choose_bins, read_axis
 from duckdp.functions.distributions import count_estimate
 from duckdp.mechanisms.second_moments import SecondMoments
-from tests.gate import clinic, column, load
+from tests.gate import clinic, column, load, shared
 from tests.privacy.draws import HIGH, KEYED, LOW, NONE, ODD, REPLACE, ROWS, _random_row
 from tests.privacy.neighbouring import neighbouring
 from tests.privacy.pair_moments import bin_counts, count_moments
@@ -43,7 +43,7 @@ TASKS = {
 def exact(task: BinCounts, rows: Rows, sql: str | None = None) -> np.ndarray:
     """The exact counts that meet the noise, float[groups, bins], grid units."""
     met: list[list[int]] = []
-    with duckdb.connect() as con, pytest.MonkeyPatch.context() as patch:
+    with shared() as con, pytest.MonkeyPatch.context() as patch:
         load(con, clinic(), rows)
         patch.setattr(module, "add_noise", lambda values, _: met.append(list(values)) or list(values))
         query = task.query(7)

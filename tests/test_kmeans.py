@@ -23,7 +23,7 @@ from duckdp.compiler.kmeans import KMeansTask, steady_moves
 from duckdp.core.reads import PrivateQuery
 from duckdp.errors import ParameterError
 from duckdp.mechanisms.weighted_kmeans import squared_distances, weighted_kmeans
-from tests.gate import clinic, load
+from tests.gate import clinic, load, shared
 from tests.privacy.clusters import kmeans
 from tests.privacy.draws import KEYED, NONE, ODD, REPLACE, ROWS, _random_row
 
@@ -37,7 +37,7 @@ def clean(rng: random.Random, count: int, units: int) -> Rows:
 
 
 def read(rows: Rows, query: PrivateQuery, change: Any = None) -> Rows:
-    with duckdb.connect() as con:
+    with shared() as con:
         load(con, clinic(), rows)
         sql = query.sql if change is None else change(query.sql)
         assert change is None or sql != query.sql

@@ -19,7 +19,7 @@ from duckdp.compiler import logistic_steps as module
 from duckdp.compiler.logistic_steps import SHARES, LogisticSteps
 from duckdp.core.task import Stages
 from duckdp.mechanisms.cube import cube_standard_error
-from tests.gate import clinic, column, load
+from tests.gate import clinic, column, load, shared
 from tests.privacy.draws import HIGH, KEYED, LOW, REPLACE, ROWS, _random_row
 from tests.privacy.neighbouring import neighbouring
 from tests.privacy.pair_moments import logistic
@@ -35,7 +35,7 @@ PLACES = ([0.0, 0.0, 0.0], [0.3, -2.0, 5.0], [-20.0, 9.0, 1.0])
 
 def sums(task: LogisticSteps, rows: Rows, at: list[float], sql: str | None = None) -> list[int]:
     """The exact sums of one step."""
-    with duckdb.connect() as con:
+    with shared() as con:
         load(con, clinic(), rows)
         query = task.step_query(at[: len(task.features) + 1])
         (row,) = con.execute(sql or query.sql, list(query.parameters)).fetchall()

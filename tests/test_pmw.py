@@ -21,7 +21,7 @@ from duckdp.ledger import Ledger
 from duckdp.mechanisms import sparse_vector
 from duckdp.mechanisms.multiplicative_weights import MultiplicativeWeights
 from duckdp.session import Session
-from tests.gate import clinic, load
+from tests.gate import clinic, load, shared
 from tests.privacy.draws import KEYED, REPLACE, ROWS, _random_row
 from tests.privacy.thresholds import OF_CELLS, weights
 
@@ -227,7 +227,7 @@ def test_the_threshold_that_was_drawn_is_told_to_nobody(
 def counts(task: WeightedStream, rows: list[tuple[Any, ...]]) -> list[int]:
     """The exact counts that meet the mechanism."""
     met: list[int] = []
-    with duckdb.connect() as con, pytest.MonkeyPatch.context() as patch:
+    with shared() as con, pytest.MonkeyPatch.context() as patch:
         load(con, clinic(), rows)
         plain = MultiplicativeWeights.reply
         patch.setattr(MultiplicativeWeights, "total", lambda _, count: met.append(count) or 100)

@@ -25,7 +25,7 @@ from duckdp.core.types import NANO
 from duckdp.errors import DuckDPError
 from duckdp.mechanisms.multiplicative_weights import MultiplicativeWeights
 from duckdp.session import Session
-from tests.gate import clinic, load
+from tests.gate import clinic, load, shared
 from tests.mechanisms.test_multiplicative_weights import made, transcripts
 from tests.mechanisms.test_sparse_vector import law_of
 from tests.privacy.draws import KEYED, ROWS, _random_row
@@ -73,7 +73,7 @@ def opened(session: Session, **terms: Any) -> int:
 def sums(table: Any, texts: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> list[int]:
     """S of each question, in parts of the grid, of rows in DuckDB."""
     query = count_units(table, None, [read_linear(parse_scalar(text), table, text) for text in texts])
-    with duckdb.connect() as con:
+    with shared() as con:
         load(con, clinic(), list(rows))
         (found,) = con.execute(query.sql, list(query.parameters)).fetchall()
     return [int(cell or 0) for cell in found]

@@ -27,7 +27,7 @@ from duckdp.mechanisms import quantile_intervals
 from duckdp.mechanisms.cell_measure import CellMeasure
 from duckdp.mechanisms.exponential_quantiles import PLACES, Aim, Part, draw_cell
 from duckdp.vault.shared_reads import SharedReads
-from tests.gate import clinic, load
+from tests.gate import clinic, load, shared
 from tests.mechanisms.test_quantiles import part_of
 from tests.privacy.draws import KEYED, REPLACE, ROWS, _random_row
 from tests.privacy.quantiles import tree_quantiles
@@ -112,7 +112,7 @@ def cells_read(task: QuantilesTask, rows: Rows, **changed: str) -> Counter[tuple
         WantedPart(group=g, low=0, high=(task.rows.steps + 1) * PLACES, aim=wide(cells=task.rows.steps + 1))
         for g in range(len(task.rows.groups))
     ]
-    with duckdb.connect() as con:
+    with shared() as con:
         load(con, clinic(), rows)
         parts = read_parts(task, con, wanted, **changed)
     return Counter({(g, cell): count for g, part in enumerate(parts) for cell, _, count in part.runs})
@@ -169,7 +169,7 @@ def test_the_rows_are_those_of_plain_sql() -> None:
 def drawn(task: QuantilesTask, rows: Rows, count: int, make: Callable[[Aim], Aim] = lambda aim: aim) -> list[int]:
     (split,) = task.splits
     wanted = [WantedPart(group=0, low=0, high=(task.rows.steps + 1) * PLACES, aim=task.aim(split))]
-    with duckdb.connect() as con:
+    with shared() as con:
         load(con, clinic(), rows)
         (part,) = read_parts(task, con, wanted)
     return [draw_cell(part, make(task.aim(split))) for _ in range(count)]
@@ -577,8 +577,8 @@ def test_nothing_is_left_of_what_a_release_copied(curator: duckdp.Curator, monke
         patch.setattr("duckdp.compiler.quantile_levels.laplace_noise", lambda *_: 1 / 0)
         ana.quantiles("t", "age", [0.5], epsilon=8, method="exponential")
     assert len(made) == 2
-    for shared in made:
-        assert [kept.name for kept in shared._made] == ["cells", "blocks"]
+    for reads in made:
+        assert [kept.name for kept in reads._made] == ["cells", "blocks"]
         with pytest.raises(duckdb.Error):
-            shared.cursor.execute("FROM cells")
+            reads.cursor.execute("FROM cells")
     assert not curator.engine._shared

@@ -19,7 +19,7 @@ from duckdp.compiler.pair_statistics import correlations, covariances, least_squ
 from duckdp.functions.moment_answers import found_numbers
 from duckdp.functions.regressions import _in_units
 from duckdp.mechanisms.second_moments import SecondMoments
-from tests.gate import clinic, load
+from tests.gate import clinic, load, shared
 from tests.privacy.draws import HIGH, KEYED, LOW, NONE, ODD, REPLACE, ROWS, _random_row
 from tests.privacy.neighbouring import neighbouring
 from tests.privacy.pair_moments import pair_moments, pairs_of
@@ -40,7 +40,7 @@ TASKS = {
 def exact(task: PairMoments, rows: Rows, sql: str | None = None) -> list[list[int]]:
     """The exact numbers that meet the noise, group by group."""
     met: list[list[int]] = []
-    with duckdb.connect() as con, pytest.MonkeyPatch.context() as patch:
+    with shared() as con, pytest.MonkeyPatch.context() as patch:
         load(con, clinic(), rows)
         patch.setattr(SecondMoments, "release", lambda _, group: met.append(list(group)) or list(group))
         query = task.query(7)
@@ -96,7 +96,7 @@ def test_one_unit_with_all_rows_counts_as_max_rows() -> None:
 
 
 def plain(sql: str, rows: Rows) -> list[Any]:
-    with duckdb.connect() as con:
+    with shared() as con:
         load(con, clinic(), rows)
         return con.execute(sql).fetchall()
 

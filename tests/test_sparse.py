@@ -25,7 +25,7 @@ from duckdp.mechanisms import sparse_vector as mechanism
 from duckdp.mechanisms.sparse_vector import Look, SparseVector
 from duckdp.session import Session
 from duckdp.vault.engine import Engine
-from tests.gate import clinic, load
+from tests.gate import clinic, load, shared
 from tests.privacy.draws import KEYED, REPLACE, ROWS
 from tests.privacy.neighbouring import neighbouring
 from tests.privacy.statistics import point_epsilon_lower_bound
@@ -57,7 +57,7 @@ def counts(task: AboveThreshold | SparseStream, rows: Sequence[tuple[Any, ...]],
         met.extend(exact)
         return []
 
-    with duckdb.connect() as con, pytest.MonkeyPatch.context() as patch:
+    with shared() as con, pytest.MonkeyPatch.context() as patch:
         load(con, clinic(), list(rows))
         patch.setattr(SparseVector, "look", look)
         patch.setattr(SparseVector, "look_through", look_through)

@@ -24,7 +24,7 @@ from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import ParameterError
 from duckdp.functions.public_groups import read_public_keys
 from duckdp.mechanisms.candidate_quantiles import CandidateQuantile
-from tests.gate import clinic, load
+from tests.gate import clinic, load, shared
 from tests.privacy.draws import KEYED, REPLACE, ROWS
 from tests.privacy.neighbouring import neighbouring
 from tests.privacy.quantiles import step_quantile
@@ -39,7 +39,7 @@ TASKS = {
 def scores(task: StepQuantileTask, rows: list[tuple[Any, ...]], sql: str | None = None) -> list[list[int]]:
     """The exact scores of each group."""
     met: list[list[int]] = []
-    with duckdb.connect() as con, pytest.MonkeyPatch.context() as patch:
+    with shared() as con, pytest.MonkeyPatch.context() as patch:
         load(con, clinic(), rows)
         patch.setattr(CandidateQuantile, "choose", lambda self, counts: met.append(self.scores(counts)) or 0)
         query = task.query(7)

@@ -18,7 +18,7 @@ from duckdp.compiler.images import images
 from duckdp.compiler.listed_columns import by_day
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.select import read_select
-from tests.gate import COLUMNS, clinic, column, exact_answer, load, plan_for
+from tests.gate import COLUMNS, clinic, column, exact_answer, load, plan_for, shared
 
 WIDE = [
     replace(c, lower=dt.datetime(2020, 1, 1, 12), upper=dt.datetime(2022, 6, 30)) if c.name == "seen" else c
@@ -294,7 +294,7 @@ def _moves(text: str) -> bool:
     """Whether an expression differs between moments of a day, as DuckDB computes it."""
     sql = f"SELECT {text} FROM (SELECT TIMESTAMP '2021-{{}} {{}}' AS seen, DATE '1991-02-03' AS born)"
     days, hours = ("03-15", "01-01", "12-31"), ("00:00:00", "04:31:07", "12:00:00", "19:00:01", "23:59:59.999999")
-    with duckdb.connect() as con:
+    with shared() as con:
         return any(len({con.execute(sql.format(d, h)).fetchone() for h in hours}) > 1 for d in days)
 
 

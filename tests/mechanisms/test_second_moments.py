@@ -18,6 +18,7 @@ from duckdp.core.interval import Interval
 from duckdp.core.types import ATTO, NANO
 from duckdp.errors import ParameterError
 from duckdp.mechanisms.second_moments import Reach, SecondMoments, plan_second_moments, possible_ways
+from tests.gate import shared
 from tests.privacy.statistics import fits
 
 ROW, REPLACED = Reach(rows=1, groups=1, replaced=False), Reach(rows=1, groups=1, replaced=True)
@@ -54,7 +55,7 @@ def rows_of(way: SecondMoments, pairs: Pairs, places: int = 5) -> np.ndarray:
     listed = ", ".join(f"({', '.join(map(repr, row))})" for row in values)
     factors = ", ".join(_factor(way, i, f"x{i}", Interval(0.0, 1.0)) for i in range(pairs.count))
     cells = ", ".join(_grid(way, j) for j in range(len(way.released)))
-    with duckdb.connect() as con:
+    with shared() as con:
         sql = f"SELECT {cells} FROM (SELECT {factors} FROM (VALUES {listed}) AS t({names}))"
         return np.array(con.execute(sql).fetchall(), dtype=np.float64)
 

@@ -117,7 +117,7 @@ def test_more_noise_chooses_fewer_columns() -> None:
     assert choose_values(world.bins, counts, 20.0, told, world.terms) == ((0, 100),)
 
 
-@pytest.mark.parametrize("began", [0, 1])
+@pytest.mark.parametrize("began", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_purchase_goes_on_with_the_columns_that_were_chosen(began: int) -> None:
     world, texts = _World(), list[str]()
 
