@@ -41,6 +41,7 @@ from duckdp.core.accountant import limits
 from duckdp.core.types import AccountantKind, parse_delta, parse_epsilon, show_decimal
 from duckdp.errors import BudgetError
 from duckdp.session import Session
+from duckdp.smooth import batch
 
 Floats = NDArray[np.float64]
 KINDS = ("counting", "range", "smooth")
@@ -208,8 +209,9 @@ def by_summary(rows: Rows, asked: Sequence[Question], epsilon: str, *, delta: st
     with session(rows, epsilon, delta) as ana:
         start = time.process_time()
         ana.smooth_summary("t", list(_COLUMNS), epsilon=epsilon, delta=delta, name="s", ranges=True)
-        values = ana.smooth_answers("s", [one.text for one in asked])["value"]
-        return _whole(np.array(values, dtype=np.float64), start)
+        texts, most = [one.text for one in asked], batch.MOST_ROUGH
+        parts = [ana.smooth_answers("s", texts[i : i + most])["value"] for i in range(0, len(texts), most)]
+        return _whole(np.concatenate(parts).astype(np.float64), start)
 
 
 def by_tree(rows: Rows, asked: Sequence[Question], epsilon: str, *, delta: str = "0") -> Answers:

@@ -9,6 +9,7 @@ import pytest
 
 from duckdp.bench import main, many_questions
 from duckdp.bench.many_questions import KINDS, WAYS, Rows, questions, rows_of, table
+from duckdp.smooth import batch
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,7 @@ def test_every_way_is_asked_and_told(
     monkeypatch.setattr(many_questions, "SAMPLE", 6)
     monkeypatch.setattr(many_questions, "load", lambda: rows)
     monkeypatch.setattr(many_questions, "EPSILONS", ("100",))
+    monkeypatch.setattr(batch, "MOST_ROUGH", 7)  # so that lists are split
     ways = [
         "one by one",
         "a summary with ranges",
