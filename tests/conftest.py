@@ -30,6 +30,11 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    """Let go of them in the end: DuckDB would tell of its classes as leaked."""
+    gc.unfreeze()
+
+
 @pytest.fixture
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     """An empty DuckDB instance."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -226,6 +227,19 @@ def test_numbers_of_numpy_are_numbers(owner: duckdp.Curator, kind: Callable[[int
     ana.synthesize("t", epsilon=1, columns=["big"], rows=5, time_limit=kind(60))  # type: ignore[arg-type]
     assert sorted(c.loss.epsilon_nano for c in owner.ledger.charges()) == [10**9, 10**9, 2 * 10**9]
     assert repr(plain(two)) == ("2" if whole else "2.0")
+
+
+def test_decimals_stand_for_numbers(owner: duckdp.Curator) -> None:
+    """DuckDB gives a DECIMAL's values so, and an owner lists what it gave."""
+    bounds, domain = (Decimal("0.0"), Decimal(20)), [Decimal(1), Decimal("2.0")]
+    made = owner.protect("t", bounds={"a": bounds}, domains={"big": domain}, row_cap=100)
+    (a,), (big,) = ([c for c in made.columns if c.name == name] for name in ("a", "big"))
+    assert (a.lower, a.upper, big.domain) == (0, 20, (1, 2))
+    for value in (Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), "x"):
+        with pytest.raises(ParameterError, match="must be a number"):
+            owner.protect("t", domains={"big": [value]}, row_cap=100)
+        with pytest.raises(ParameterError, match="must be two numbers"):
+            owner.protect("t", bounds={"a": (value, 3)}, row_cap=100)
 
 
 @pytest.mark.parametrize("domain", [1, 1.5, True, "x", b"x", object()], ids=lambda value: type(value).__name__)

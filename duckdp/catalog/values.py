@@ -173,9 +173,11 @@ def _short(duckdb_type: str) -> str:
     return duckdb_type if len(duckdb_type) <= 80 else duckdb_type[:77] + "..."
 
 
-def _number(name: str, value: object) -> float | int:
+def _number(name: str, value: object, rule: str = "must be two numbers, lower and upper.") -> float | int:
+    if type(value) is Decimal and value.is_finite():  # as DuckDB gives those of a DECIMAL; numbers are read as DOUBLE
+        value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ParameterError("P104", name, value, "must be two numbers, lower and upper.")
+        raise ParameterError("P104", name, value, rule)
     if (isinstance(value, float) and not math.isfinite(value)) or abs(value) > LARGEST:
         raise ParameterError("P104", name, value, f"must be finite and at most {LARGEST:g} in absolute value.")
     return value
@@ -222,7 +224,7 @@ def _domain_value(name: str, found: tuple[Kind, bool], value: object, *, zoned: 
     if kind is Kind.BOOLEAN and isinstance(value, bool):
         return value
     if kind is Kind.NUMBER:
-        number = _number(name, value)
+        number = _number(name, value, "must be a number.")
         if integral and not (float(number).is_integer() and abs(number) <= 2**53):
             raise ParameterError(
                 "P104", name, value, "must be a whole number of at most 2**53: all are read as DOUBLE."
