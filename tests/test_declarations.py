@@ -240,6 +240,9 @@ def test_decimals_stand_for_numbers(owner: duckdp.Curator) -> None:
             owner.protect("t", domains={"big": [value]}, row_cap=100)
         with pytest.raises(ParameterError, match="must be two numbers"):
             owner.protect("t", bounds={"a": (value, 3)}, row_cap=100)
+    for value, told in ((Decimal(2**53 + 1), "must be a whole number"), (Decimal("1e400"), r"1E\+400.*at most")):
+        with pytest.raises(ParameterError, match=told):
+            owner.protect("t", domains={"big": [value]}, row_cap=100)
 
 
 @pytest.mark.parametrize("domain", [1, 1.5, True, "x", b"x", object()], ids=lambda value: type(value).__name__)

@@ -6,7 +6,6 @@ import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -64,24 +63,6 @@ def test_its_table_answers_the_workload(curator: duckdp.Curator, rows: pa.Table)
     again = con.execute(f"FROM dp_mwem('t', {COLUMNS}, {listed}, epsilon := 4, rounds := 6)").fetchall()
     assert again == made.rows()
     assert len(ana.ledger().rows()) == 1
-
-
-@pytest.mark.parametrize(("unit", "units"), [({}, 400), ({"unit_key": "who", "max_rows": 2}, 200)], ids=["rows", "who"])
-def test_who_is_in_no_cell_is_not_spread_over_the_cells(tmp_path: Path, unit: dict[str, Any], units: int) -> None:
-    """A NULL, or a value that no domain has, is in no cell; a unit is in one if any of its rows is."""
-    towns = ["a"] * 300 + ["b"] * 100 + [None] * 400 + ["elsewhere"] * 200
-    rows = pa.table({"town": towns, "ok": [i % 9 != 0 for i in range(1_000)], "who": [i // 2 for i in range(1_000)]})
-    with duckdp.open({"t": rows}, ledger=str(tmp_path / "cells.ledger")) as owner:
-        owner.protect("t", row_cap=10_000, domains={"town": ["a", "b"]}, columns=["ok"], **unit)
-        owner.budget(epsilon=500)
-        owner.grant("ana", epsilon=400)
-        ana = owner.session("ana")
-        made = ana.mwem("t", ["town", "ok"], ["town = 'a'", "ok"], epsilon=20, rounds=1)
-        net = ana.small_database("t", ["town"], ["town IN ('a', 'b')"], epsilon=20)
-        handle = ana.pmw_open("t", ["town"], epsilon=50)["handle"][0]
-        everybody = ana.pmw_answer(handle, "town IN ('a', 'b')")["value"][0]
-        for found in (sum(made["count"]), net["value"][0], everybody):
-            assert abs(found - units) < 8  # noise of scale 1/2 at most
 
 
 def test_its_table_answers_sums(curator: duckdp.Curator, rows: pa.Table) -> None:

@@ -173,13 +173,14 @@ def _short(duckdb_type: str) -> str:
     return duckdb_type if len(duckdb_type) <= 80 else duckdb_type[:77] + "..."
 
 
-def _number(name: str, value: object, rule: str = "must be two numbers, lower and upper.") -> float | int:
-    if type(value) is Decimal and value.is_finite():  # as DuckDB gives those of a DECIMAL; numbers are read as DOUBLE
-        value = float(value)
+def _number(name: str, given: object, rule: str = "must be two numbers, lower and upper.") -> float | int:
+    value = given
+    if type(given) is Decimal and given.is_finite():  # as DuckDB gives those of a DECIMAL; numbers are read as DOUBLE
+        value = int(given) if abs(given) <= LARGEST and given == given.to_integral_value() else float(given)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ParameterError("P104", name, value, rule)
+        raise ParameterError("P104", name, given, rule)
     if (isinstance(value, float) and not math.isfinite(value)) or abs(value) > LARGEST:
-        raise ParameterError("P104", name, value, f"must be finite and at most {LARGEST:g} in absolute value.")
+        raise ParameterError("P104", name, given, f"must be finite and at most {LARGEST:g} in absolute value.")
     return value
 
 

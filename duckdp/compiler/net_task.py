@@ -16,8 +16,10 @@ import numpy as np
 
 from duckdp.catalog.table import Table, dump_table
 from duckdp.compiler.expression import Expr, show
+from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.query import Key
-from duckdp.compiler.unit_counts import count_units, in_cells
+from duckdp.compiler.scope import read_predicate
+from duckdp.compiler.unit_counts import count_units
 from duckdp.compiler.weighted_stream import members_of
 from duckdp.core.accountant import pure_rho
 from duckdp.core.errorbars import Noise, half_width
@@ -123,7 +125,8 @@ class NetTask:
 
     def work(self, salt: int) -> Work:  # noqa: ARG002 - nothing is chosen by a hash
         """The noisy total, stored; then the choice."""
-        total_read = count_units(self.table, None, (in_cells(self.keys),))
+        everybody = read_predicate(parse_scalar("TRUE"), self.table, "TRUE")
+        total_read = count_units(self.table, None, (everybody,))
         read, net, _ = count_units(self.table, None, self.questions), self.net, self.scale
 
         def run(stages: Stages) -> str:

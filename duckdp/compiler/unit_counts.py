@@ -19,9 +19,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from duckdp.catalog.table import Kind, Table
-from duckdp.compiler.expression import Call, Expr, Literal, columns
+from duckdp.compiler.expression import Expr, columns
 from duckdp.compiler.printing import UNIT, Parameters, number, print_expr, print_rows, quote
-from duckdp.compiler.query import Key
 from duckdp.core.reads import Add, PrivateQuery
 
 GRID = 2**40  # parts of 1: of a billion rows all roundings together are below 0.001 units, and sums fit 128 bits
@@ -54,21 +53,6 @@ def count_units(table: Table, where: Expr | None, questions: Sequence[Expr]) -> 
     sums = ", ".join(f"system.main.sum(u.{name})" for name in names)
     sql = f"SELECT {sums} FROM (SELECT {items} FROM {rows} AS r{kept}) AS u"
     return PrivateQuery(sql=sql, parameters=tuple(parameters.values), parts=Add())
-
-
-def in_cells(keys: Sequence[Key]) -> Expr:
-    """Which rows are in some cell: each key has a value of its domain. NULL is in none, unless a domain has it."""
-
-    def among(key: Key) -> Expr:
-        kind = key.expr.kind
-        values = tuple(Literal(value, kind) for value in key.domain or () if value is not None)
-        held = Call(f"in_{kind.value}", (key.expr, *values), Kind.BOOLEAN)
-        if None not in (key.domain or ()):
-            return held
-        return Call("or", (held, Call(f"is_null_{kind.value}", (key.expr,), Kind.BOOLEAN)), Kind.BOOLEAN)
-
-    conditions = tuple(among(key) for key in keys)
-    return conditions[0] if len(conditions) == 1 else Call("and", conditions, Kind.BOOLEAN)
 
 
 def print_kept_keys(keys: str, rows: str, salt: int, groups: int) -> str:

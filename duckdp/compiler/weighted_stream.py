@@ -26,7 +26,7 @@ from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.printing import Parameters, print_expr
 from duckdp.compiler.query import Key
 from duckdp.compiler.scope import read_linear, read_predicate
-from duckdp.compiler.unit_counts import GRID, count_units, in_cells, in_units, print_placed, sum_rounding
+from duckdp.compiler.unit_counts import GRID, count_units, in_units, print_placed, sum_rounding
 from duckdp.core.reads import Read, one_row
 from duckdp.core.steps import Past
 from duckdp.core.task import Question, Step
@@ -134,7 +134,8 @@ class WeightedStream:
         """The noisy total, which comes before all others."""
 
         def draw(read: Read, _: Past) -> Step:
-            (units,) = one_row(read(count_units(self.table, None, (in_cells(self.keys),))), 1)
+            everybody = read_predicate(parse_scalar("TRUE"), self.table, "TRUE")
+            (units,) = one_row(read(count_units(self.table, None, (everybody,))), 1)
             return Step(output=json.dumps({"total": self.weights.total(int(units or 0))}))
 
         return Question(canonical="total", draw=draw)

@@ -16,8 +16,10 @@ from typing import Any
 
 from duckdp.catalog.table import Kind, Scalar, Table, dump_table
 from duckdp.compiler.expression import Expr, show
+from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.query import Key
-from duckdp.compiler.unit_counts import count_units, in_cells, in_units, sum_rounding
+from duckdp.compiler.scope import read_predicate
+from duckdp.compiler.unit_counts import count_units, in_units, sum_rounding
 from duckdp.compiler.weighted_stream import asked_of
 from duckdp.core.errorbars import half_width
 from duckdp.core.reads import one_row
@@ -101,8 +103,8 @@ class WorkloadTask:
     def work(self, salt: int) -> Work:  # noqa: ARG002 - nothing is chosen by a hash
         """A stage for the total, and one for each round."""
         _ = self.worst.noise, self.members
-        query = count_units(self.table, None, self.questions)
-        counted = count_units(self.table, None, (in_cells(self.keys),))
+        everybody = read_predicate(parse_scalar("TRUE"), self.table, "TRUE")
+        query, counted = count_units(self.table, None, self.questions), count_units(self.table, None, (everybody,))
 
         def begin(stages: Stages) -> str:
             (units,) = one_row(stages.read(counted), 1)

@@ -132,7 +132,7 @@ class MultiplicativeWeights:
         return self.vector.begin()
 
     def total(self, count: int) -> int:
-        """A noisy number of all units in cells, at least 1. ``count``: exact and private."""
+        """A noisy number of all units, at least 1. ``count``: exact and private."""
         return max(1, count + laplace_noise(1, self._total_scale)[0])
 
     def reply(self, count: int, guess: float, shift: int) -> Reply:

@@ -82,7 +82,7 @@ class WorstQuestions:
         return math.ceil(2 * math.log(questions / (1 - level)) * NANO / self.each_nano)
 
     def total(self, count: int) -> int:
-        """A noisy number of all units in cells, at least 1. ``count``: exact and private."""
+        """A noisy number of all units, at least 1. ``count``: exact and private."""
         scale = laplace_scale(Fraction(self.epsilon_nano // _TOTAL, NANO), 1)
         return max(1, count + laplace_noise(1, scale)[0])
 

@@ -10,9 +10,9 @@ from duckdp.core.watch import Watch
 from duckdp.errors import InternalError
 from duckdp.synthetic.tree.bins import Ints, make_bins, set_apart, spread_rows
 from duckdp.synthetic.tree.make.bars import error_bars
+from duckdp.synthetic.tree.make.clearing import clear_pairs
 from duckdp.synthetic.tree.make.forest import Tree
 from duckdp.synthetic.tree.make.matching import missing_products, move_to_products
-from duckdp.synthetic.tree.make.tilting import tilt_pairs
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.released import CLASSES, Grown
 from duckdp.synthetic.tree.single_values import with_law
@@ -23,7 +23,7 @@ from duckdp.synthetic.unit.kept import Kept, load_kept
 from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.structure import Structure
 
-_TURNS = 2  # of tilting pairs, and dealing rows again
+_TURNS = 2  # of clearing pairs, and dealing rows again
 DISTANCE = "average l1 distance of its pairs"
 open_table, shape = open_rows, shape_of_rows
 
@@ -92,19 +92,23 @@ def _grown(units: UnitColumns, kept: Kept) -> Tree:
 
 
 def _make(units: UnitColumns, kept: Kept, watch: Watch) -> tuple[Columns, float]:
-    tree = _grown(units, kept)
-    watch.tell("rows", 0.0)
+    grown = tree = _grown(units, kept)
+    assert isinstance(kept.released, Grown)
+    deviations = kept.released.pair_deviations
     codes, unit = _dealt(tree, made_rows(kept))
     for turn in range(_TURNS):
         watch.tell("rows", turn / (_TURNS + 1))
         missing = missing_products(unit, tree)
         if missing is None or not tree.pairs:
             break
-        tree = replace(tree, pairs=tilt_pairs(tree, codes, unit, missing))
+        pairs = clear_pairs(tree, codes, unit, missing, deviations)
+        if all(pairs[pair] is joint for pair, joint in tree.pairs.items()):
+            break
+        tree = replace(tree, pairs=pairs)
         codes, unit = _dealt(tree, made_rows(kept))
     unit = move_to_products(unit, tree)
     steps = {b.part.column.name: b.bins for b in tree.binnings}
-    return units.decode(unit, rounded=True, steps=steps), tree.misfit(codes)
+    return units.decode(unit, rounded=True, steps=steps), grown.misfit(codes)
 
 
 def _dealt(tree: Tree, rows: int) -> tuple[Ints, Floats]:

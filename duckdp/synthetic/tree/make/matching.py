@@ -56,7 +56,7 @@ def missing_products(unit: Floats, tree: Tree) -> Floats | None:
         tree: with what was released.
     """
     goal = _goal(unit, tree)
-    return None if goal is None else np.asarray((goal.wanted - goal.features.means(unit)) / goal.kept)
+    return None if goal is None else np.asarray(goal.wanted - goal.features.means(unit))
 
 
 def move_to_products(unit: Floats, tree: Tree) -> Floats:
@@ -134,7 +134,7 @@ def _latent(unit: Floats, tree: Tree, column: int) -> _Column:
     own = unit[:, inside]
     at = unit_column(part)
     assert at is not None
-    missing = own[:, 1] > 0 if part.form != "choice" and part.nullable else np.zeros(len(unit), dtype=bool)
+    missing = own[:, 1] > 0 if may_be_null(part) else np.zeros(len(unit), dtype=bool)
     present = np.flatnonzero(~missing)
     values = unit[present, at]
     order = np.lexsort((uniforms(len(present), 1)[:, 0], values))
