@@ -41,7 +41,7 @@ class Values:
         """Values none of which is NULL."""
         whole = column.integral or column.kind is not Kind.NUMBER
         return cls(
-            numbers=np.rint(numbers).astype(np.int64) if whole else numbers, missing=np.zeros(len(numbers), bool)
+            numbers=np.rint(numbers).astype(_type(column)) if whole else numbers, missing=np.zeros(len(numbers), bool)
         )
 
 
@@ -53,9 +53,15 @@ def read_values(values: NDArray[Any], column: Column) -> Values:
         return Values(numbers=values, missing=np.zeros(len(values), bool))
     listed = values.tolist()
     missing = np.array([v is None for v in listed], dtype=bool)
-    whole = column.integral or column.kind is not Kind.NUMBER
     filled = [_number(column.lower if v is None else v) for v in listed]
-    return Values(numbers=np.array(filled, dtype=np.int64 if whole else np.float64), missing=missing)
+    return Values(numbers=np.array(filled, dtype=_type(column)), missing=missing)
+
+
+def _type(column: Column) -> type[np.int64] | type[np.float64]:
+    """Of a column's numbers: whole ones, unless its bounds (of a HUGEINT) are beyond them."""
+    whole = column.integral or column.kind is not Kind.NUMBER
+    ends = [as_number(end) for end in (column.lower, column.upper) if end is not None]
+    return np.int64 if whole and all(abs(end) < 2**63 for end in ends) else np.float64
 
 
 def _number(value: Any) -> float | int:
@@ -119,8 +125,7 @@ def lifted(
 
 def bound(column: Column, value: Any) -> Any:
     """A bound as a number: whole for whole numbers, days and microseconds."""
-    number = as_number(value)
-    return int(number) if column.integral or column.kind is not Kind.NUMBER else number
+    return int(as_number(value)) if _type(column) is np.int64 else float(as_number(value))
 
 
 def _next(numbers: NDArray[Any], column: Column) -> NDArray[Any]:
@@ -141,7 +146,7 @@ def _up(numbers: NDArray[Any], column: Column) -> NDArray[Any]:
         return numbers
     units = np.rint(numbers * 10.0**places)
     units += units / 10.0**places < numbers
-    return np.asarray(units / 10.0**places if places else units.astype(np.int64))
+    return np.asarray(units / 10.0**places if places else units.astype(_type(column)))
 
 
 def _add_up(total: Total, done: dict[str, Values], columns: Mapping[str, Column]) -> None:
