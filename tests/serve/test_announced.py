@@ -260,7 +260,9 @@ def charges(owner: duckdp.Curator) -> int:
     return sum(entry.kind == "release" for entry in owner.ledger.log())
 
 
-@pytest.mark.parametrize(("intervals", "typed"), [("on", False), ("on", True), ("off", False)])
+@pytest.mark.parametrize(
+    ("intervals", "typed"), [("on", False), pytest.param("on", True, marks=pytest.mark.slow), ("off", False)]
+)
 def test_rows_are_as_announced(owner: duckdp.Curator, con: client.Connection, intervals: str, typed: bool) -> None:
     """Described as a statement, as a portal, as both, and executed once and again."""
     wire = Wire(con)
