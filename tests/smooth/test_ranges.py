@@ -215,10 +215,10 @@ def test_ranges_that_end_with_cells_have_no_error_but_noise(con):
 
 
 def test_intervals_cover(con):
-    """Over many draws: 95% of intervals hold; those of a law of 0.7 times the scale do not."""
+    """Over many draws: 95% of intervals hold; those of a law of half the scale do not."""
     fill(con, 400)
     task = plan(("x", "s"), epsilon=0.5)
-    exact, draws = counted(con, task), 100
+    exact, draws = counted(con, task), 200
     texts = ("x < 30", "x < 51.7 AND s = 'a'", "CASE WHEN s = 'b' THEN x ELSE 0 END")
     exprs = [read_function(text, "t", task.columns) for text in texts]
     truth = [true(con, text) for text in texts]
