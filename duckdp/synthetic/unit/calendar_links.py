@@ -16,30 +16,30 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-_MOST_ROWS = 20_000  # that are looked at: of more the answer is the same
+_MOST_ROWS = 20_000  # that are looked at, evenly spread
 _MOST_VALUES = 30  # of a column, the most frequent ones; others are one more
 _PARTS = 10  # of a column of many numbers, with as many rows each
 
 
-def dates_tell_more(date: Ints, month: Ints, others: Iterable[Any]) -> bool:
+def dates_tell_more(step: Ints, month: Ints, others: Iterable[Any]) -> bool:
     """Whether other columns tell more of the dates than of the months.
 
     Args:
-        date: codes of a few steps of the range, int64[m], at least 0.
-        month: codes, int64[m], at least 0.
+        step: of the range in which each date lies, one of a few, int64[m].
+        month: int64[m], at least 0.
         others: values of each other column, [m] each, None where NULL.
 
     >>> old = np.repeat([0, 1], 50)
     >>> dates_tell_more(old, np.tile([0, 1], 50), [old * 2.5])
     True
     """
-    at = np.linspace(0, len(date) - 1, min(len(date), _MOST_ROWS)).astype(np.int64)
+    at = np.linspace(0, len(step) - 1, min(len(step), _MOST_ROWS)).astype(np.int64)
     if not len(at):
         return False
     told = [0.0, 0.0]
     for other in others:
         codes = _codes(np.asarray(other)[at])
-        for i, own in enumerate((date[at], month[at])):
+        for i, own in enumerate((step[at], month[at])):
             told[i] += _information(own, codes)
     return told[0] > told[1]
 

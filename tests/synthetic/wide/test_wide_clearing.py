@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import duckdp
 from duckdp.synthetic.tree import make
+from duckdp.synthetic.tree.bins import Binning
 from duckdp.synthetic.tree.make import clearing
 from duckdp.synthetic.tree.make.clearing import clear_pairs
 from duckdp.synthetic.tree.make.estimates import scale_margins
@@ -78,6 +79,12 @@ def test_a_goal_that_cannot_be_changes_no_more_than_noise_may_have(
     assert cleared(true, 0.1 / true.size, more=0.05)[1] > 0.2
 
 
+def even_cells(binning: Binning, cells: int) -> NDArray[np.int64]:
+    """Merged bins: so many of equal width, and NULL; of what has no order each bin."""
+    at = np.arange(binning.size)
+    return np.minimum(at * cells // binning.bins, cells - 1) + (at >= binning.bins) if binning.ordered else at
+
+
 @pytest.mark.parametrize("link", [-0.2, 0.6, 0.95])
 @pytest.mark.parametrize("cells", [2, 4, 20])
 def test_cells_hold_their_part_of_a_product(link: float, cells: int) -> None:
@@ -86,12 +93,7 @@ def test_cells_hold_their_part_of_a_product(link: float, cells: int) -> None:
     if link < 0:
         true[:, 0] *= -1
     tree = with_products(units, true, 1e-4)
-    tree.merges = [
-        np.minimum(np.arange(b.size) * cells // b.bins, cells - 1) + (np.arange(b.size) >= b.bins)
-        if b.ordered
-        else np.arange(b.size)
-        for b in tree.binnings
-    ]
+    tree.merges = [even_cells(b, cells) for b in tree.binnings]
     codes = np.stack([encode(b, true) for b in tree.binnings], axis=1)
     one, two = (clearing._column(tree, codes, true, i) for i in (0, 1))
     wanted = float(np.mean(one.values * two.values))
@@ -128,12 +130,7 @@ def test_tables_that_are_right_stay(cells: int) -> None:
     piled[:, 1] = -1.0  # none is NULL
     for rows in (true, piled):
         tree = with_products(units, rows, 1e-6)
-        tree.merges = [
-            np.minimum(np.arange(b.size) * cells // b.bins, cells - 1) + (np.arange(b.size) >= b.bins)
-            if b.ordered
-            else np.arange(b.size)
-            for b in tree.binnings
-        ]
+        tree.merges = [even_cells(b, cells) for b in tree.binnings]
         codes = np.stack([encode(b, rows) for b in tree.binnings], axis=1)
         bins = [tree.merges[i][codes[:, i]] for i in (0, 1)]
         joint = np.histogram2d(*bins, bins=[np.arange(m.max() + 2) - 0.5 for m in tree.merges[:2]])[0] / len(rows)
