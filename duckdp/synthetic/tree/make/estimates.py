@@ -7,18 +7,21 @@ number of draws. The draws are the same in every process (``prior_points``), so 
 released: a purchase that goes on elsewhere has the bins that its stored stages are of.
 
 Two columns: of the gap between the noisy table and the product of its margins, the part that is orthogonal to the
-margins is kept, its singular values shrunk by what noise alone would give, and the margins restored by scaling.
+margins is kept, its singular values shrunk by what noise alone would give, cells that are likely empty are emptied
+(``empty_cells``), and the margins restored by scaling.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from scipy.special import gammaincinv, ndtr
 
 from duckdp.synthetic.tree.bins import Ints
+from duckdp.synthetic.tree.make.empty_cells import without_empty_cells
 from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.prior_points import prior_points
 
@@ -33,6 +36,8 @@ _SHIFTS = 20.0  # of the rows, over the range of the values: more than puts all 
 _HALVINGS = 50  # of that
 _MOST_LEAN = 50.0  # exponent over the range of the values
 _SCALINGS = 40  # rounds of proportional fitting of a joint distribution to its margins
+_UNSURE = 1.2  # times the noise that singular values keep: their vectors err as well
+_LEAST = 1e-6  # of a cell's rows if nothing linked its columns, that it holds at least
 MOST_BINS = 400  # with a prior: its draws are 8192 numbers a bin
 
 
@@ -212,8 +217,10 @@ def estimate_pair(counts: Floats, deviation: float, rows: float, first: Floats, 
         second: the same, float[b].
     """
     product = np.outer(first, second)
-    kept, _ = shrink_gap(counts, deviation, rows, first, second)
-    return scale_margins(np.maximum(product + kept, product * 1e-3), first, second)
+    gap = _shrunk_gap(counts, deviation, rows, first, second)
+    table = product + gap.kept
+    noise = _UNSURE * deviation / rows * math.sqrt(gap.free)
+    return scale_margins(np.maximum(without_empty_cells(table, product, noise), product * _LEAST), first, second)
 
 
 def shrink_gap(counts: Floats, deviation: float, rows: float, first: Floats, second: Floats) -> tuple[Floats, float]:
@@ -226,6 +233,26 @@ def shrink_gap(counts: Floats, deviation: float, rows: float, first: Floats, sec
         first: shares of the merged bins, float[a].
         second: the same, float[b].
     """
+    gap = _shrunk_gap(counts, deviation, rows, first, second)
+    return gap.kept, gap.off
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Gap:
+    """What is kept of a table's distance from the product of its margins.
+
+    Attributes:
+        kept: float[a, b].
+        off: the norm of what is not.
+        free: share of the directions of such a gap in which noise was kept, by what singular values lost.
+    """
+
+    kept: Floats
+    off: float
+    free: float
+
+
+def _shrunk_gap(counts: Floats, deviation: float, rows: float, first: Floats, second: Floats) -> _Gap:
     gap = counts / rows - np.outer(first, second)
     gap = gap - gap.mean(axis=0) - gap.mean(axis=1)[:, None] + gap.mean()
     left, values, right = np.linalg.svd(gap, full_matrices=False)
@@ -235,7 +262,9 @@ def shrink_gap(counts: Floats, deviation: float, rows: float, first: Floats, sec
     shrunk = np.where(values**2 > noise * (a**0.5 + b**0.5) ** 2, kept / np.maximum(values, 1e-300), 0.0)
     if min(a, b) == 1:
         shrunk = np.maximum(0.0, values**2 - noise * max(a, b)) / np.maximum(values, 1e-300)
-    return np.asarray((left * shrunk) @ right), float(np.linalg.norm(values - shrunk))
+    directions = np.maximum(0, a + b - 1 - 2 * np.arange(len(values)))  # of matrices of rank k + 1 beyond those of k
+    free = float((shrunk / np.maximum(values, 1e-300)) @ directions) / max(1, a * b)
+    return _Gap(kept=np.asarray((left * shrunk) @ right), off=float(np.linalg.norm(values - shrunk)), free=free)
 
 
 def tilt_pair(first: Floats, second: Floats, values: tuple[Floats, Floats], covariance: float) -> Floats:
