@@ -82,6 +82,7 @@ def make_tree_plan(
     bounded: bool = True,
     counted: bool = True,
     domains: bool = True,
+    piles: bool = True,
 ) -> TreePlan:
     """The plan. ``terms`` tell the relation and the noise; plans of before lack some of what the flags name.
 
@@ -96,7 +97,7 @@ def make_tree_plan(
         shown = sum(may_show_null(p) for p in units.parts)
         nulls = planned_share(shown, len(units.parts), plan.ones, terms, request.expected_rows)
         plan = shared(nulls=nulls) if nulls else plan
-    return replace(plan, shrunk=shrunk, bounded=bounded, domains=domains)
+    return replace(plan, shrunk=shrunk, bounded=bounded, domains=domains, piles=piles)
 
 
 def _shared(

@@ -43,6 +43,8 @@ class TreePlan:
             (``scales``); not in plans of before.
         domains: whether values of domains stand by themselves in pairs where their rows in one cell stand out of the
             noise; not in plans of before.
+        piles: whether piles of ordered columns do so too, and all such values (``make.merging``); not in plans of
+            before.
         cell: merged bins are so wide that a cell of two of them is expected to hold this many deviations.
     """
 
@@ -68,6 +70,7 @@ class TreePlan:
     shrunk: bool = False
     bounded: bool = False
     domains: bool = False
+    piles: bool = False
 
     @property
     def name(self) -> str:
@@ -78,6 +81,7 @@ class TreePlan:
         name = f"{name}, shrunk" if self.shrunk else name
         name = f"{name}, bounded" if self.bounded else name
         name = f"{name}, domains" if self.domains else name
+        name = f"{name}, piles" if self.piles else name
         return f"{name}, counted" if self.nulls else name
 
     @property

@@ -38,7 +38,8 @@ _MANY = column("many", None, None, "VARCHAR", domain=tuple("abcdefghijklmnopqrst
 _FLAG = column("flag", None, None, "BOOLEAN", nullable=False)
 _MAYBE = [column(f"m{i}", 0, 100) for i in range(5)]
 _WHOLE = column("n", 0, 9, "BIGINT", nullable=False)
-_MERGED = partial(make_tree_plan, domains=False)  # values of domains that are not frequent have one merged bin
+_UNPILED = partial(make_tree_plan, piles=False)  # piles are merged with the bins beside them
+_MERGED = partial(_UNPILED, domains=False)  # values of domains that are not frequent have one merged bin
 _BOXES = partial(_MERGED, bounded=False)  # means of a box
 _CUT = partial(_BOXES, shrunk=False)  # noisy counts are cut at 0
 _BOXED = partial(_CUT, normed=False)  # products without a bound on a row's norm
@@ -51,7 +52,8 @@ _CASES = {
     "norms alone": ([_PAY, _WHOLE, _FLAG], 3000, "0.3", True, True, (_CUT, _BOXED)),
     "shrunk norms": ([_PAY, _WHOLE, _FLAG], 3000, "3", True, True, (_BOXES, _CUT)),
     "norms, NULLs counted": (_MAYBE, 1000, "3", False, False, (_MERGED, partial(_MERGED, counted=False))),
-    "domains, norms": ([_PAY, _MANY, *_FOUR], 3000, "3", True, True, (make_tree_plan, _MERGED)),
+    "domains, norms": ([_PAY, _MANY, *_FOUR], 3000, "3", True, True, (_UNPILED, _MERGED)),
+    "piles, norms": ([_PAY, _MANY, *_FOUR], 3000, "3", True, True, (make_tree_plan, _UNPILED)),
     "bounded norms": ([_PAY, _WHOLE, _FLAG], 3000, "3", True, True, (_MERGED, _BOXES)),
 }
 

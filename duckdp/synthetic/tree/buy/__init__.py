@@ -32,10 +32,11 @@ from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.packed import Classes
 from duckdp.synthetic.unit.request import Request
 
-_BEFORE = partial(make_tree_plan, domains=False)
+_BEFORE = partial(make_tree_plan, piles=False, domains=False)
 _PLANS = (
     make_tree_plan,
     plan_before,
+    partial(make_tree_plan, piles=False),
     _BEFORE,
     partial(_BEFORE, counted=False),
     partial(_BEFORE, counted=False, bounded=False),

@@ -87,7 +87,8 @@ from duckdp.synthetic.unit.stages import Noisy
 
 _FOLDED = 0.8  # mean absolute value of noise of deviation 1
 _MOST_CELLS = 10**6  # of all pairs
-_STANDS = 4.0  # deviations of a cell's noise, by which a value's rows stand out
+_STANDS = 4.0  # deviations of a cell's noise, by which a value's rows stand out,
+_PILED = 8.0  # and those of a pile of an ordered column
 
 
 def grow_tree(
@@ -297,11 +298,11 @@ def _least_share(tree: Tree, terms: Terms) -> float:
 
 
 def _merges(tree: Tree, terms: Terms) -> list[Ints]:
-    """Merged bins of all columns; values of domains by themselves where their rows in one cell stand out."""
+    """Merged bins of all columns; piles, and values of domains whose rows in one cell stand out, by themselves."""
     least, plan, columns = _least_share(tree, terms), tree.plan, range(len(tree.binnings))
     if plan.domains and plan.pairs:
-        stands = _STANDS * predicted_deviation(plan.rounds, float(plan.pairs), terms) / tree.rows
-        found = [tree.merge(i, least, stands) for i in columns]
+        noise = predicted_deviation(plan.rounds, float(plan.pairs), terms) / tree.rows
+        found = [tree.merge(i, least, _STANDS * noise, _PILED * noise if plan.piles else None) for i in columns]
         if sum(int(a.max() + 1) * int(b.max() + 1) for a, b in combinations(found, 2)) <= _MOST_CELLS:
             return found
     return [tree.merge(i, least) for i in columns]
