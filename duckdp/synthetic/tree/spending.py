@@ -43,8 +43,7 @@ class TreePlan:
             (``scales``); not in plans of before.
         domains: whether values of domains stand by themselves in pairs where their rows in one cell stand out of the
             noise; not in plans of before.
-        piles: whether piles of ordered columns do so too, and all such values (``make.merging``); not in plans of
-            before.
+        piles: whether piles of ordered columns do so too (``make.merging``); not in plans of before.
         cell: merged bins are so wide that a cell of two of them is expected to hold this many deviations.
     """
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from duckdp.core import noise
+from duckdp.synthetic.tree import buy
 from duckdp.synthetic.tree.bins import make_bins, spread_rows
 from duckdp.synthetic.tree.buy.grow import grow_tree
 from duckdp.synthetic.tree.buy.resumed import Unfit
@@ -237,3 +238,15 @@ def test_points_of_a_prior_are_spread_like_random_numbers() -> None:
     assert 5 < ((counted - 512) ** 2 / 512).sum(axis=1).mean() < 27  # 15 by chance
     both = np.corrcoef(np.concatenate([points.T, others.T, points.T[:, ::-1][:1]]))
     assert np.abs(both - np.eye(len(both))).max() < 0.06  # 5 deviations
+
+
+def test_every_earlier_plan_of_a_tree_is_known():
+    """What an earlier version began is gone on with by its own plan: none is dropped when another comes."""
+    units = make_units([_PAY, _MANY, *_FOUR])
+    asked = request(units.count, expected_rows=3000, epsilon="3")
+    terms = open_tree_purse(asked, len(units.parts))
+    names = [make(asked, units, terms).name for make in buy._PLANS]
+    assert len(set(names)) >= 6
+    now = names[0].split(", ")
+    for k in range(2, len(now) + 1):
+        assert ", ".join(now[:k]) in names, now[:k]

@@ -19,7 +19,7 @@ Each is a share of one purse (``tree.plan``)::
              are scaled to where their values lie, one by one, and come before pairs
     products averages of products of two scaled columns, of all pairs                    where they tell something
 
-Two-way tables count merged bins (``estimates.merge_bins``), so that their cells stand above the noise.
+Two-way tables count merged bins (``_merges``), so that their cells stand above the noise.
 
 Privacy:      every private figure passes through ``counts.measure``, ``Purse.buy`` or ``mechanisms.exponential``; the
               shares add up in the purse, for its relation. What a stage reads follows from public figures and from
@@ -298,11 +298,12 @@ def _least_share(tree: Tree, terms: Terms) -> float:
 
 
 def _merges(tree: Tree, terms: Terms) -> list[Ints]:
-    """Merged bins of all columns; piles, and values of domains whose rows in one cell stand out, by themselves."""
+    """Merged bins of all columns; piles, and values whose rows in one cell stand out, alone as far as cells allow."""
     least, plan, columns = _least_share(tree, terms), tree.plan, range(len(tree.binnings))
-    if plan.domains and plan.pairs:
+    ways: tuple[bool, ...] = (True, False) if plan.piles else (False,) if plan.domains else ()  # with piles, without
+    for piled in ways if plan.pairs else ():
         noise = predicted_deviation(plan.rounds, float(plan.pairs), terms) / tree.rows
-        found = [tree.merge(i, least, _STANDS * noise, _PILED * noise if plan.piles else None) for i in columns]
+        found = [tree.merge(i, least, _STANDS * noise, _PILED * noise if piled else math.inf) for i in columns]
         if sum(int(a.max() + 1) * int(b.max() + 1) for a, b in combinations(found, 2)) <= _MOST_CELLS:
             return found
     return [tree.merge(i, least) for i in columns]

@@ -37,7 +37,7 @@ _HALVINGS = 50  # of that
 _MOST_LEAN = 50.0  # exponent over the range of the values
 _SCALINGS = 40  # rounds of proportional fitting of a joint distribution to its margins
 _UNSURE = 1.2  # times the noise that singular values keep: their vectors err as well
-_LEAST = 1e-6  # of a cell's rows if nothing linked its columns, that it holds at least
+_LEAST = 1e-3  # of a cell's rows if nothing linked its columns, that it holds at least
 MOST_BINS = 400  # with a prior: its draws are 8192 numbers a bin
 
 

@@ -26,7 +26,7 @@ from duckdp.synthetic.tree.make.estimates import (
     tilt_pair,
     to_simplex,
 )
-from duckdp.synthetic.tree.make.merging import merge_around_piles, merge_values
+from duckdp.synthetic.tree.make.merging import merge_around_piles
 from duckdp.synthetic.tree.make.shrinking import shrink_shares
 from duckdp.synthetic.tree.scales import PLAIN, Scale, bin_values
 from duckdp.synthetic.tree.spending import TreePlan
@@ -249,20 +249,18 @@ class Tree:
             found[there] *= max(0.0, 1 - piled) / max(float(found[there].sum()), 1e-300)
         return np.asarray(found / found.sum())
 
-    def merge(self, column: int, least: float, stands: float = math.inf, piles: float | None = None) -> Ints:
-        """Merged bins of a column (``merging``, without ``piles`` ``merge_bins``).
+    def merge(self, column: int, least: float, stands: float = math.inf, piles: float = math.inf) -> Ints:
+        """Merged bins of a column (``merging``, and of a domain ``merge_bins``).
 
         NULL goes with the most frequent where the column is complete, a spike that is noise with the step it lies in.
         """
         binning, shares, absent = self.binnings[column], self.shares[column], self.absent(column)
         there = np.delete(np.arange(binning.size), absent)
         free = binning.bins if binning.ordered else len(there)
-        if piles is None:
-            kept = merge_bins(shares[there], least, ordered=binning.ordered, free=free, stands=stands)
-        elif binning.ordered:
+        if binning.ordered:
             kept = merge_around_piles(shares[there], least, piles, free=free)
         else:
-            kept = merge_values(shares[there], least, stands)
+            kept = merge_bins(shares[there], least, ordered=binning.ordered, free=free, stands=stands)
         found = np.zeros(binning.size, dtype=np.int64)
         found[there] = kept
         for bin_ in absent:

@@ -1,23 +1,22 @@
-"""Merged bins of a column for tables of two: what rows pile up at stands by itself.
+"""Merged bins of an ordered column for tables of two: a pile stands by itself.
 
 A merged bin is so wide that a cell of two, were nothing to link them, stands out of the noise. But where one column
-tells the other, all rows of a bin are in one cell, and a price or a name that few rows have is told for certain. Where
-it is merged with others, that is lost. So of ordered bins a pile stands alone (``piles`` of the rows, three times as
-many as each bin beside it), of domains each value whose rows in one cell would stand out (``stands``). What empty cells
-of such tables get of noise is taken off (``empty_cells``).
+tells the other, all rows of a bin are in one cell, and a price that few rows have is told for certain. Where it is
+merged with the bins beside it, that is lost. So a pile stands alone: ``piles`` of the rows, three times as many as each
+bin beside it; what lies between two piles and is too little for a merged bin goes with the smaller of both. What empty
+cells of such tables get of noise is taken off (``empty_cells``).
 
-Bins of a law that is smooth are merged as before: finer ones would cost noise and tell nothing that their neighbours do
-not (docs/benchmarks.md, "Piles in tables of two columns").
+Columns without piles are merged as before (``estimates.merge_bins``): finer bins of a smooth law would cost noise and
+tell nothing that their neighbours do not (docs/benchmarks.md, "Empty cells, and piles in tables of two columns").
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.synthetic.tree.bins import Ints
+from duckdp.synthetic.tree.make.estimates import merge_bins
 from duckdp.synthetic.unit.features import Floats
 
 _BESIDE = 3.0  # times the rows of each bin beside it, that make a pile
@@ -35,27 +34,12 @@ def merge_around_piles(shares: Floats, least: float, piles: float, *, free: int)
     padded = np.concatenate([[0.0], shares[:free], [0.0]])
     alone = (shares[:free] >= piles) & (shares[:free] >= _BESIDE * np.maximum(padded[:-2], padded[2:]))
     groups = _joined(_groups(shares[:free], alone, least), shares, min(least, piles))
+    if not alone.any() or len(groups) < 2:
+        return merge_bins(shares, least, ordered=True, free=free)
     found = np.empty(len(shares), dtype=np.int64)
     for place, group in enumerate(groups):
         found[group] = place
     found[free:] = len(groups) + np.arange(len(shares) - free)
-    return found
-
-
-def merge_values(shares: Floats, least: float, stands: float) -> Ints:
-    """Merged bins of a domain's values, int[B]: each with a share of ``least`` or ``stands`` alone, the others in one.
-
-    Args:
-        shares: float[B], released.
-        least: share of a merged bin whose cells stand out of the noise.
-        stands: share of a value whose rows, all in one cell, do.
-    """
-    order, enough = np.argsort(-shares, kind="stable"), min(least, stands)
-    alone = max(1, int(np.sum(shares >= enough)))
-    if shares[order[alone:]].sum() < enough / 2 and alone > 1:  # too few for a merged bin of their own
-        alone -= 1
-    found = np.empty(len(shares), dtype=np.int64)
-    found[order] = np.minimum(np.arange(len(shares)), alone)
     return found
 
 
@@ -74,8 +58,9 @@ def _groups(shares: Floats, alone: NDArray[np.bool_], least: float) -> list[list
     return [*found, waiting] if waiting else found
 
 
-def _joined(groups: list[list[int]], shares: Floats, least: float) -> Sequence[list[int]]:
-    """Groups with less than the least share go with the smaller of both beside them; two are left."""
+def _joined(groups: list[list[int]], shares: Floats, least: float) -> list[list[int]]:
+    """The groups, those with less than the least share in the smaller of both beside them; of several, two are left."""
+    groups = list(groups)
     held = [float(shares[g].sum()) for g in groups]
     while len(groups) > 2 and min(held) < least:
         k = int(np.argmin(held))
