@@ -277,7 +277,7 @@ def test_releases_through_sql_are_as_private_as_charged(what: str) -> None:
     ("what", "twin"), [("value", "a thirtieth of the noise"), ("width", "the bound without noise")]
 )
 def test_twins_that_noise_less_are_caught(what: str, twin: str) -> None:
-    assert audited(what, audits.TWIN_RUNS, twin) > EPSILON
+    assert audited(what, 3 * audits.TWIN_RUNS, twin) > EPSILON  # 600 runs tell at most 2.6, and of values 1.8 once
 
 
 def test_intervals_that_are_read_by_other_constants_are_other_questions() -> None:
