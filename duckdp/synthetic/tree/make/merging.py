@@ -33,8 +33,8 @@ def merge_around_piles(shares: Floats, least: float, piles: float, *, free: int)
     """
     padded = np.concatenate([[0.0], shares[:free], [0.0]])
     alone = (shares[:free] >= piles) & (shares[:free] >= _BESIDE * np.maximum(padded[:-2], padded[2:]))
-    groups = _joined(_groups(shares[:free], alone, least), shares, min(least, piles))
-    if not alone.any() or len(groups) < 2:
+    groups = _joined(_groups(shares[:free], alone, least), shares, min(least, piles)) if alone.any() else []
+    if len(groups) < 2:
         return merge_bins(shares, least, ordered=True, free=free)
     found = np.empty(len(shares), dtype=np.int64)
     for place, group in enumerate(groups):
