@@ -202,6 +202,14 @@ def _columns(expr: Expr) -> dict[str, Column]:
     return {name: column for child in children(expr) for name, column in _columns(child).items()}
 
 
+def _shown_name(name: str) -> str:
+    """A column's name, unlike any constant: a text with an apostrophe is shown in double quotes, as names are."""
+    if PLAIN.match(name):
+        return name
+    quoted = '"' + name.replace('"', '""') + '"'
+    return f"column {quoted}" if "'" in name else quoted
+
+
 def show(expr: Expr | None) -> str:
     """Canonical text: the same for equal expressions, readable in ``explain``. Never executed.
 
@@ -212,7 +220,7 @@ def show(expr: Expr | None) -> str:
         case None:
             return "*"
         case ColumnRef(column=c):
-            return c.name if PLAIN.match(c.name) else '"' + c.name.replace('"', '""') + '"'
+            return _shown_name(c.name)
         case Literal(value=v, kind=k):
             return f"{k.value} '{v.isoformat()}'" if isinstance(v, dt.date) else repr(v)
         case Call(operator=op, arguments=args, option=option):
