@@ -183,3 +183,20 @@ def test_two_linked_columns_keep_their_two_way_table(
     monkeypatch.setattr(make, "_TURNS", 0)  # the twin: rows alone change places, and noise is cut at 0
     monkeypatch.setattr(estimates, "without_empty_cells", lambda table, *_: np.maximum(table, 0.0))
     assert far_apart(tmp_path, "moved", rows) > least
+
+
+def test_a_column_whose_rows_are_in_one_cell_is_cleared_in_finite_numbers() -> None:
+    """Its spread is none, while cells without rows are far away: divided by it, squares left the range of doubles."""
+    none = np.zeros(0)
+    for full in range(3):
+        averages = np.array([-0.9, 0.3, 0.8])
+        one, two = (
+            clearing._Column(values=none, present=none, averages=a, ranked=none, cells=none)
+            for a in (averages, np.linspace(-1, 1, 5))
+        )
+        joint = np.zeros((3, 5))
+        joint[full] = 0.2
+        cells = np.multiply.outer(averages, two.averages)
+        with np.errstate(all="raise", under="ignore"):
+            found = clearing._cleared(joint, cells, clearing._far(joint, one, two, rising=True), goal=0.01, most=0.01)
+        assert found == pytest.approx(joint)  # nothing can be moved

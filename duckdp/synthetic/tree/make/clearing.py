@@ -41,6 +41,7 @@ _RANGE = 30.0  # of the logarithm of t
 _MARGINS = 1e-3  # l1 distance from the margins, beyond which they count as not restored
 _HALVINGS = 30  # of that, and of a correlation
 _LEAST = 1e-7  # gap of an average of products, of which less is none
+_SPREAD = 1e-18  # of a column from -1 to 1; of one whose rows are all in one cell there is none to divide by
 _POINTS = (np.arange(64) + 0.5) / 64  # of each of two normal variables, in their ranks
 
 
@@ -139,7 +140,7 @@ def _far(joint: Floats, one: _Column, two: _Column, *, rising: bool) -> Floats:
     """Of each cell its squared distance from the rising or the falling line, float[a, b]."""
     first, second = joint.sum(axis=1), joint.sum(axis=0)
     a, b = one.averages - first @ one.averages, two.averages - second @ two.averages
-    a, b = a / np.sqrt(first @ a**2 + 1e-300), b / np.sqrt(second @ b**2 + 1e-300)
+    a, b = a / np.sqrt(first @ a**2 + _SPREAD), b / np.sqrt(second @ b**2 + _SPREAD)
     return np.asarray((a[:, None] - (b if rising else -b)) ** 2)
 
 
