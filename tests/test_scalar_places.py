@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from duckdp.compiler import parse
-from duckdp.compiler.block_aggregate import read_block_aggregate
+from duckdp.compiler.block_expression import read_block_expression
 from duckdp.compiler.grouping import read_keys
 from duckdp.compiler.pair_moments import read_number
 from duckdp.errors import QueryError
@@ -24,7 +24,7 @@ READ: list[tuple[Callable[[str], object], str, str]] = [
     (lambda text: read_number(text, TABLE, "column"), "cost + nosuch", "nosuch"),
     (lambda text: read_axis(text, TABLE), "cost + nosuch", "nosuch"),
     (lambda text: read_keys(text, TABLE), "sex, nosuch", "nosuch"),
-    (lambda text: read_block_aggregate(text, TABLE), "corr(cost, nosuch)", "nosuch"),
+    (lambda text: read_block_expression(text, TABLE), "corr(cost, nosuch)", "nosuch"),
 ]
 
 

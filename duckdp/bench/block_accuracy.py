@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from duckdp.bench.measure import Grid, show_grid
 from duckdp.catalog.table import Column, Kind, Table
-from duckdp.compiler.block_aggregate import read_block_aggregate
+from duckdp.compiler.block_expression import read_block_expression
 from duckdp.compiler.block_values import CELLS, BlockTask, Combination
 from duckdp.core.interval import Interval
 from duckdp.core.types import NANO, Neighbours
@@ -36,6 +36,8 @@ ASKED: dict[str, tuple[float, float]] = {
     "mad(y)": (0, 50),
     "kurtosis(x)": (-3, 20),
     "entropy(k)": (0, math.log2(10)),
+    "stddev(x) / avg(x)": (0, 3),
+    "avg(y) FILTER (WHERE x > 30) - avg(y) FILTER (WHERE x <= 30)": (-100, 100),
 }
 _TABLE = Table(
     name="t",
@@ -62,12 +64,9 @@ def load(con: duckdb.DuckDBPyConnection) -> None:
 
 def plan(aggregate: str, span: tuple[float, float], blocks: int) -> BlockTask:
     """Plan one release of an aggregate with a stated range, of so many blocks."""
-    read = read_block_aggregate(aggregate, _TABLE)
     return BlockTask(
         table=_TABLE,
-        row=read.row,
-        arguments=read.arguments,
-        fraction=read.fraction,
+        asked=read_block_expression(aggregate, _TABLE),
         where=None,
         blocks=blocks,
         span=Interval(*span),

@@ -1,60 +1,133 @@
-"""An aggregate of blocks from the analyst's text: one call from the allow-list over expressions of rows."""
+"""One aggregate of blocks: a call from the allow-list over expressions of rows, and its value in a block."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from sqlglot import exp
 
 from duckdp.catalog.table import Kind, Table
 from duckdp.compiler import ways
-from duckdp.compiler.block_rows import BY_NODE, BY_WORD, OFFERED, BlockRow
-from duckdp.compiler.expression import Call, ColumnRef, Expr
+from duckdp.compiler.block_rows import BY_NAME, BY_NODE, BY_WORD, Axis, BlockRow
+from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, show
 from duckdp.compiler.facts import facts
-from duckdp.compiler.parse import parse_scalar, refuse
+from duckdp.compiler.notation import bare
+from duckdp.compiler.parse import refuse
+from duckdp.compiler.printing import number
 from duckdp.compiler.scalars import Scalars
-from duckdp.compiler.scope import RowScope
-from duckdp.core.interval import Interval
+from duckdp.compiler.scope import RowScope, read_predicate
+from duckdp.core.interval import REALS, Interval
 
 _MOST_VALUES = 2**53  # of whole numbers, for a logarithm
+_FINEST = 2**31  # steps of an argument
+_ONE = Literal(1, Kind.NUMBER)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockAggregate:
-    """One call of the allow-list as it was read: its row, its arguments, and p of a quantile or None."""
+    """One call of the allow-list as it was read.
+
+    Attributes:
+        row: of the allow-list.
+        arguments: expressions of rows; those of a row where one of them is NULL do not count.
+        fraction: p of a quantile, or None.
+        where: which rows it counts beside (FILTER), or None.
+    """
 
     row: BlockRow
     arguments: tuple[Expr, ...]
     fraction: float | None
+    where: Expr | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """The call as it is told: equal for equal calls, and for no others."""
+        more = [] if self.fraction is None else [repr(self.fraction)]
+        called = f"{self.row.name}({', '.join([*map(show, self.arguments), *more])})"
+        return called if self.where is None else f"{called} where {show(self.where)}"
 
     @property
-    def range(self) -> Interval | None:
-        """The range of its values, where that follows from declarations; else None."""
+    def told(self) -> str:
+        """The call as it is told to people."""
+        more = [] if self.fraction is None else [repr(self.fraction)]
+        named = "count(DISTINCT {})" if self.row.name == "count_distinct" else f"{self.row.name}({{}})"
+        arguments = ["*"] if self.row.name == "count" and self.arguments == (_ONE,) else map(bare, self.arguments)
+        called = named.format(", ".join([*arguments, *more]))
+        return called if self.where is None else f"{called} FILTER (WHERE {bare(self.where)})"
+
+    @property
+    def range(self) -> Interval:
+        """The range of its values, as far as that follows from declarations."""
         if self.row.name == "entropy":
             count = _values(self.arguments[0])
-            return None if count is None or count < 2 else Interval(0.0, math.log2(count))
-        found = self.row.range([facts(a).interval for a in self.arguments])
-        return found if found is not None and found.finite and found.lower < found.upper else None
+            return Interval(0.0, math.inf if count is None else math.log2(count))
+        return self.row.range([facts(a).interval for a in self.arguments]) or REALS
+
+    @property
+    def read(self) -> tuple[Expr, ...]:
+        """The arguments as they are read: NULL where the row does not count."""
+        if self.where is None:
+            return self.arguments
+        first = self.arguments[0]
+        return (Case(((self.where, first),), None, first.kind), *self.arguments[1:])
+
+    @cached_property
+    def axes(self) -> tuple[Axis | None, ...]:
+        """The grid of each argument; None of one that is read as it is."""
+        return tuple(None if self.row.any_kind else _axis(a, self.row.bits) for a in self.arguments)
+
+    @cached_property
+    def cells(self) -> list[str]:
+        """What is read of a block's rows, as SQL."""
+        p = "" if self.fraction is None else number(self.fraction)
+        return [cell.format(p=p) for cell in self.row.cells]
+
+    def value(self, cells: Sequence[Any]) -> float | None:
+        """Its value in a block of which these cells were read, all NULL where no row counts; None where it has none."""
+        if all(cell is None for cell in cells):
+            return self.row.of_none
+        try:
+            found = self.row.value(cells, [axis for axis in self.axes if axis is not None])
+        except (ArithmeticError, ValueError, TypeError):
+            return None
+        return found if isinstance(found, float) and math.isfinite(found) else None
 
 
-def read_block_aggregate(text: str, table: Table) -> BlockAggregate:
-    """Read the one aggregate that a text calls, with its arguments.
-
-    Args:
-        text: one call, such as ``corr(x, y)``.
-        table: protected.
+def read_call(node: exp.Expression, table: Table, text: str) -> BlockAggregate | None:
+    """Read a call of an aggregate with its arguments; None: it is none of the allow-list.
 
     Raises:
-        QueryError: Q1xx not SQL; Q206 outside the allow-list, or not as it is called; Q2xx, Q3xx, Q4xx of arguments.
+        QueryError: Q206 not as it is called; Q2xx, Q3xx, Q4xx of arguments.
     """
-    node = parse_scalar(text)
+    if isinstance(node, exp.Filter):
+        found = read_call(node.this, table, text)
+        if found is None or not isinstance(node.expression, exp.Where):
+            refuse("Q206", "FILTER belongs to an aggregate here. Write avg(x) FILTER (WHERE ...).", node, text)
+        where = read_predicate(node.expression.this, table, text)
+        if found.where is not None:  # count_if(a) FILTER (WHERE b)
+            where = Call("and", (found.where, where), Kind.BOOLEAN)
+        return BlockAggregate(row=found.row, arguments=found.arguments, fraction=found.fraction, where=where)
+    if isinstance(node, exp.CountIf) and isinstance(node.this, exp.Expression):
+        where = read_predicate(node.this, table, text)
+        return BlockAggregate(row=BY_NAME["count"], arguments=(_ONE,), fraction=None, where=where)
     row = BY_WORD.get(str(node.this).lower()) if isinstance(node, exp.Anonymous) else BY_NODE.get(type(node))
-    if row is None:
-        refuse("Q206", f"this is not one of the aggregates that blocks may be asked for: {OFFERED}.", node, text)
+    return None if row is None else _called(row, node, table, text)
+
+
+def _called(row: BlockRow, node: exp.Expression, table: Table, text: str) -> BlockAggregate:
+    """A call of one of the rows."""
     given, fraction = _given(node), None
     if any(v for k, v in node.args.items() if k not in _PLACES and not isinstance(v, bool)):
         refuse("Q206", f"{row.name} has more parts than arguments here. Write the call alone.", node, text)
+    if row.name == "count":
+        if not given or isinstance(given[0], exp.Star):
+            return BlockAggregate(row=row, arguments=(_ONE,), fraction=None)
+        if isinstance(given[0], exp.Distinct):
+            row, given = BY_NAME["count_distinct"], given[0].expressions
     if row.fraction:
         fraction = _fraction(given.pop() if len(given) == row.takes + 1 else None)
         if fraction is None:
@@ -83,7 +156,7 @@ def _fraction(node: exp.Expression | None) -> float | None:
 
 def _argument(row: BlockRow, node: exp.Expression, table: Table, text: str) -> Expr:
     argument = Scalars(RowScope(table, None, text).leaf, text)(node)
-    if row.name == "entropy":
+    if row.any_kind:
         return argument
     if argument.kind is Kind.BOOLEAN:
         argument = Call("number", (argument,), Kind.NUMBER)
@@ -109,3 +182,14 @@ def _values(argument: Expr) -> int | None:
     if argument.kind is Kind.NUMBER and found.integral and found.interval.finite:
         return int(min(found.interval.upper - found.interval.lower + 1, _MOST_VALUES))
     return None
+
+
+def _axis(argument: Expr, bits: int) -> Axis:
+    known = facts(argument)
+    lower, upper = known.interval.lower, known.interval.upper
+    width, finest = upper - lower, min(2**bits, _FINEST)
+    if width == 0:
+        return Axis(lower, 1.0, 1)
+    return Axis(
+        lower, width, int(width) if known.integral and float(width).is_integer() and width <= finest else finest
+    )

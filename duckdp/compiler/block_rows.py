@@ -58,7 +58,10 @@ class BlockRow:
         bits: an argument has at most 2^bits steps, so that no product of cells leaves 128 bits.
         sums: the cells are sums, which add up over parts.
         fraction: it takes a fraction p beside.
-        by_value: it is of counts by value, of any kind of argument; ``cells`` are of c0 and the count n.
+        by_value: it is of counts by value; ``cells`` are of c0 and the count n.
+        any_kind: it takes an argument of any kind, which is no cell of a grid.
+        of_none: its value where no row counts; None: none.
+        grows: with the rows of a block, so that by itself it tells nothing of all rows.
     """
 
     name: str
@@ -72,6 +75,9 @@ class BlockRow:
     sums: bool = True
     fraction: bool = False
     by_value: bool = False
+    any_kind: bool = False
+    of_none: float | None = None
+    grows: bool = False
 
 
 _N = "system.main.count_star()"
@@ -92,6 +98,14 @@ def _paired(cells: Cells) -> tuple[int, int, int, int]:
     """n, and n^2 times the variances and the covariance of u and v."""
     n, u, uu, v, vv, uv = cells
     return n, n * uu - u * u, n * vv - v * v, n * uv - u * v
+
+
+def _count(cells: Cells, _: Sequence[Axis]) -> float:
+    return float(cells[0])
+
+
+def _sum(cells: Cells, axes: Sequence[Axis]) -> float:
+    return axes[0].lower * cells[0] + axes[0].step * cells[1]
 
 
 def _mean(cells: Cells, axes: Sequence[Axis]) -> float:
@@ -187,6 +201,14 @@ def _product(spans: Sequence[Interval]) -> Interval:
     return Interval(-most, most)
 
 
+def _counted(_: Sequence[Interval]) -> Interval:
+    return Interval(0.0, math.inf)
+
+
+def _total(spans: Sequence[Interval]) -> Interval:
+    return Interval(-math.inf if spans[0].lower < 0 else 0.0, math.inf if spans[0].upper > 0 else 0.0)
+
+
 def _fixed(lower: float, upper: float) -> Ranged:
     return lambda _: Interval(lower, upper)
 
@@ -198,6 +220,30 @@ _LOGS = f"system.main.sum(CAST(system.main.floor(n * system.main.log2(CAST(n AS 
 
 ROWS: tuple[BlockRow, ...] = (
     BlockRow(name="avg", nodes=(exp.Avg,), words=("mean",), cells=_ONE, value=_mean, range=_own),
+    BlockRow(
+        name="count",
+        nodes=(exp.Count,),
+        cells=(_N,),
+        value=_count,
+        range=_counted,
+        any_kind=True,
+        of_none=0.0,
+        grows=True,
+    ),
+    BlockRow(
+        name="count_distinct",
+        cells=(_N,),
+        value=_count,
+        range=_counted,
+        sums=False,
+        by_value=True,
+        any_kind=True,
+        of_none=0.0,
+        grows=True,
+    ),
+    BlockRow(name="sum", nodes=(exp.Sum,), cells=_ONE, value=_sum, range=_total, grows=True),
+    BlockRow(name="min", nodes=(exp.Min,), cells=("system.main.min(c0)",), **_ORDER),
+    BlockRow(name="max", nodes=(exp.Max,), cells=("system.main.max(c0)",), **_ORDER),
     BlockRow(name="var_samp", nodes=(exp.Variance,), cells=_TWO, value=_variance(1, 1), range=_to(0.25, 2)),
     BlockRow(name="var_pop", nodes=(exp.VariancePop,), cells=_TWO, value=_variance(0, 1), range=_to(0.25, 2)),
     BlockRow(
@@ -241,8 +287,10 @@ ROWS: tuple[BlockRow, ...] = (
         value=_entropy,
         sums=False,
         by_value=True,
+        any_kind=True,
     ),
 )
 BY_NODE: dict[type[exp.Expression], BlockRow] = {node: row for row in ROWS for node in row.nodes}
 BY_WORD: dict[str, BlockRow] = {word: row for row in ROWS for word in row.words}
-OFFERED = ", ".join(sorted(row.name for row in ROWS))
+BY_NAME: dict[str, BlockRow] = {row.name: row for row in ROWS}
+OFFERED = ", ".join(sorted(row.name for row in ROWS if row.nodes or row.words))

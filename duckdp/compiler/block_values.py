@@ -1,5 +1,7 @@
 """An aggregate by sample and aggregate, as a task: of each of m blocks of privacy units by DuckDB, then combined.
 
+What is asked may be an expression over several aggregates: the value of a block is a function of theirs.
+
 Claim:        between neighbours at most ``changed`` of the m values of blocks differ: 1 where a unit comes or goes, 2
               where one is replaced. How many rows the unit has does not matter.
 Proof sketch: 1. Units with a key: the block of a row is hash(unit, salt) mod m, a function of its unit and of the data
@@ -11,8 +13,11 @@ Proof sketch: 1. Units with a key: the block of a row is hash(unit, salt) mod m,
               3. A replacement takes one unit away, and adds another one: two blocks at most.
               4. The value of a block is a function of the rows in it and of public figures: whole numbers and order
               statistics of whole numbers (``block_rows``), which follow from no order, thread or other block; then
-              the same arithmetic. A block without rows, or whose value is NULL, NaN or infinite, has the middle of the
-              declared range; any other value is clamped to it. Both are functions of the block alone.
+              the same arithmetic. A value that is NULL, NaN or infinite, as those of a block without rows are (but
+              counts, 0), is the middle of the declared range; any other is clamped to it. Both are functions of the
+              block alone.
+              5. Of several aggregates in one expression: ``block_vectors``, whose vectors differ in one block; the
+              expression is a function of a block's vector.
 Nothing here rests on the hash: it decides how alike blocks are, never what is lost. (It is hashed twice: DuckDB joins
 the hash of the last argument by XOR alone.)
 
@@ -31,14 +36,13 @@ from functools import cached_property
 from typing import Any, Literal
 
 from duckdp.catalog.table import Table, dump_table
-from duckdp.compiler.block_rows import Axis, BlockRow
-from duckdp.compiler.expression import Expr, columns, show
-from duckdp.compiler.facts import facts
-from duckdp.compiler.printing import UNIT, Parameters, number, print_expr, print_rows, quote
+from duckdp.compiler.block_expression import BlockExpression
+from duckdp.compiler.block_read import print_blocks
+from duckdp.compiler.expression import Expr, show
 from duckdp.core.accountant import pure_rho
 from duckdp.core.errorbars import half_width
 from duckdp.core.interval import Interval
-from duckdp.core.reads import AddByKey, OfAllRows, PrivateQuery
+from duckdp.core.reads import PrivateQuery
 from duckdp.core.task import OneRead
 from duckdp.core.types import NANO, Loss, Neighbours
 from duckdp.mechanisms.block_mean import BlockMean
@@ -47,8 +51,6 @@ from duckdp.mechanisms.center_of_attention import CenterOfAttention
 
 Combination = Literal["mean", "median", "center"]
 CELLS = 2**32  # of the range of the blocks' values
-_FINEST = 2**31  # steps of an argument
-_APART = "copies of equal rows are numbered, or values are put in order or counted, within blocks of all rows"
 _ANYWHERE = 1 / 3  # of the range: how far a number that may be anywhere is from another one, on average
 _MECHANISMS = {"mean": "laplace", "median": "exponential", "center": "smooth_sensitivity_student"}
 
@@ -59,9 +61,7 @@ class BlockTask(OneRead):
 
     Attributes:
         table: protected.
-        row: the aggregate.
-        arguments: its arguments.
-        fraction: p of a quantile, or None.
+        asked: the aggregate, or an expression over several.
         where: predicate, or None.
         blocks: m.
         span: of the blocks' values, finite and not empty.
@@ -71,9 +71,7 @@ class BlockTask(OneRead):
     """
 
     table: Table
-    row: BlockRow
-    arguments: tuple[Expr, ...]
-    fraction: float | None
+    asked: BlockExpression
     where: Expr | None
     blocks: int
     span: Interval
@@ -106,9 +104,8 @@ class BlockTask(OneRead):
 
     @property
     def text(self) -> str:
-        """The aggregate as it is told."""
-        more = [] if self.fraction is None else [repr(self.fraction)]
-        return f"{self.row.name}({', '.join([*map(show, self.arguments), *more])})"
+        """What is asked, as it is identified."""
+        return self.asked.text
 
     @property
     def canonical(self) -> str:
@@ -123,39 +120,9 @@ class BlockTask(OneRead):
         ends = {"low": self.span.lower, "high": self.span.upper}
         return {"aggregate": self.text, "where": show(self.where), "blocks": self.blocks, **ends}
 
-    @cached_property
-    def axes(self) -> tuple[Axis, ...]:
-        """The grid of each argument; none of one that is counted by value."""
-        return () if self.row.name == "entropy" else tuple(_axis(a, self.row.bits) for a in self.arguments)
-
-    @property
-    def cells(self) -> list[str]:
-        """What is read of a block's rows, as SQL."""
-        p = "" if self.fraction is None else number(self.fraction)
-        return [cell.format(p=p) for cell in self.row.cells]
-
     def query(self, salt: int) -> PrivateQuery:
         """The private read: (block, cells...), at most one row for each block."""
-        parameters = Parameters()
-        keyed, names = self.table.unit_key is not None, [f"c{i}" for i in range(len(self.arguments))]
-        listed = ", ".join(f"q.{name}" for name in names)
-        known = " AND ".join(f"q.{name} IS NOT NULL" for name in names)
-        axes = self.axes or [None] * len(self.arguments)
-        rows = print_given(self.table, self.arguments, axes, self.where, parameters)
-        given = f"(SELECT q.* FROM {rows} AS q WHERE {known})"
-        if keyed:
-            placed = f"SELECT {print_block('q.unit', salt, self.blocks)} AS block, {listed} FROM {given} AS q"
-        else:
-            counted = f"(SELECT {listed}, system.main.count_star() AS n FROM {given} AS q GROUP BY ALL)"
-            copied = f"(SELECT {listed}, system.main.unnest(system.main.range(q.n)) AS copy FROM {counted} AS q)"
-            placed = (
-                f"SELECT {print_block(f'{listed}, q.copy', salt, self.blocks)} AS block, {listed} FROM {copied} AS q"
-            )
-        if self.row.by_value:
-            placed = f"SELECT q.block, q.c0, system.main.count_star() AS n FROM ({placed}) AS q GROUP BY ALL"
-        sql = f"SELECT block, {', '.join(self.cells)} FROM ({placed}) AS placed GROUP BY block"
-        parts = AddByKey(keys=1, ordered=False) if keyed and self.row.sums else OfAllRows(_APART)
-        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=self.blocks, parts=parts)
+        return print_blocks(self.table, self.asked.calls, self.where, self.blocks, salt)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """One private number of the values of blocks. ``rows``: of :meth:`query`, exact and private."""
@@ -163,7 +130,7 @@ class BlockTask(OneRead):
 
     def values(self, rows: Iterable[tuple[Any, ...]]) -> list[int]:
         """Each block's value, in cells of the range; as private as the rows."""
-        values = [CELLS // 2] * self.blocks
+        values = [self.cell([None] * self.asked.size)] * self.blocks
         for block, *cells in rows:
             if 0 <= block < self.blocks:
                 values[block] = self.cell(cells)
@@ -186,34 +153,14 @@ class BlockTask(OneRead):
         return half_width(found.noise) * self.unit if isinstance(found, BlockMean) else None
 
     def cell(self, cells: Sequence[Any]) -> int:
-        """A block's value on the grid of the range: in the middle where there is none."""
-        try:
-            value = self.row.value(cells, self.axes)
-        except (ArithmeticError, ValueError, TypeError):
-            value = None
-        if not isinstance(value, float) or not math.isfinite(value):
+        """A block's value on the grid of the range, in the middle where there is none. ``cells``: NULL of no rows."""
+        value = self.asked.value(cells)
+        if value is None:
             return CELLS // 2
         share = (min(max(value, self.span.lower), self.span.upper) - self.span.lower) / (
             self.span.upper - self.span.lower
         )
         return min(max(math.floor(share * CELLS + 0.5), 0), CELLS)
-
-
-def print_given(
-    table: Table, arguments: Sequence[Expr], axes: Sequence[Axis | None], where: Expr | None, parameters: Parameters
-) -> str:
-    """(unit, c0, c1, ...) of the rows that fulfil a predicate: arguments as cells of their grids, or as they are."""
-    rows = print_rows(table, columns(*arguments, where), parameters, unit=True)
-
-    def printed(expr: Expr) -> str:
-        return print_expr(expr, lambda c: f"r.{quote(c.name)}", parameters)
-
-    items = [] if table.unit_key is None else [f"r.{UNIT} AS unit"]
-    for i, (argument, axis) in enumerate(zip(arguments, axes, strict=True)):
-        value = printed(argument)
-        items.append(f"{value if axis is None else _on_grid(value, axis)} AS c{i}")
-    asked = "" if where is None else f" WHERE {printed(where)}"
-    return f"(SELECT {', '.join(items)} FROM {rows} AS r{asked})"
 
 
 def predicted_error(blocks: int, rows: int, *, combination: Combination, epsilon: float, changed: int) -> float:
@@ -245,28 +192,3 @@ def best_combination(blocks: int, rows: int, *, epsilon: float, changed: int) ->
 def epsilon_of(epsilon_nano: int) -> float:
     """A charge as a float, for predictions."""
     return epsilon_nano / NANO
-
-
-def _axis(argument: Expr, bits: int) -> Axis:
-    known = facts(argument)
-    lower, upper = known.interval.lower, known.interval.upper
-    width, finest = upper - lower, min(2**bits, _FINEST)
-    if width == 0:
-        return Axis(lower, 1.0, 1)
-    return Axis(
-        lower, width, int(width) if known.integral and float(width).is_integer() and width <= finest else finest
-    )
-
-
-def _on_grid(value: str, axis: Axis) -> str:
-    """A cell of the grid; NULL of NULL. Total: NaN is the largest of all."""
-    place = f"(({value}) - {number(axis.lower)}) / {number(axis.width)}"
-    raw = f"system.main.floor({place} * {axis.steps} + 0.5)"
-    bounded = f"WHEN {raw} >= {axis.steps} THEN {axis.steps} WHEN {raw} > 0 THEN CAST({raw} AS BIGINT) ELSE 0"
-    return f"CAST((CASE WHEN ({value}) IS NULL THEN NULL {bounded} END) AS BIGINT)"
-
-
-def print_block(keys: str, salt: int, blocks: int) -> str:
-    """The block of what has these keys: a function of them and of the salt alone."""
-    draw = f"system.main.hash(system.main.hash({keys}, CAST({salt} AS UBIGINT)))"
-    return f"CAST({draw} % CAST({blocks} AS UBIGINT) AS BIGINT)"

@@ -14,22 +14,20 @@ Privacy:      epsilon. "mean" and "median" combine each number by itself, for an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from duckdp.catalog.table import Table, dump_table
-from duckdp.compiler.block_values import CELLS, BlockTask, Combination, print_block, print_given
+from duckdp.compiler.block_read import print_blocks
+from duckdp.compiler.block_values import CELLS, BlockTask, Combination
 from duckdp.compiler.expression import Expr, show
-from duckdp.compiler.printing import Parameters
 from duckdp.core.accountant import pure_rho
-from duckdp.core.reads import AddByKey, OfAllRows, PrivateQuery
+from duckdp.core.reads import PrivateQuery
 from duckdp.core.task import OneRead
 from duckdp.core.types import Loss, Neighbours
 from duckdp.mechanisms.center_of_vectors import CenterOfVectors
-
-_TOGETHER = "copies of equal rows are numbered, or values are put in order or counted, within blocks of all rows"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,32 +102,8 @@ class BlockVectorTask(OneRead):
 
     def query(self, salt: int) -> PrivateQuery:
         """The private read: (block, cells of the first aggregate, of the second, ...), one row for each block."""
-        parameters = Parameters()
-        arguments = [argument for part in self.parts for argument in part.arguments]
-        axes = [axis for part in self.parts for axis in part.axes or [None] * len(part.arguments)]
-        given = print_given(self.table, arguments, axes, self.where, parameters)
-        names = [f"c{i}" for i in range(len(arguments))]
-        listed = ", ".join(f"q.{name}" for name in names)
-        if self.table.unit_key is not None:
-            placed = f"SELECT {print_block('q.unit', salt, self.blocks)} AS block, {listed} FROM {given} AS q"
-        else:
-            counted = f"(SELECT {listed}, system.main.count_star() AS n FROM {given} AS q GROUP BY ALL)"
-            copied = f"(SELECT {listed}, system.main.unnest(system.main.range(q.n)) AS copy FROM {counted} AS q)"
-            keys = print_block(f"{listed}, q.copy", salt, self.blocks)
-            placed = f"SELECT {keys} AS block, {listed} FROM {copied} AS q"
-        steps, shown, joined, first = [f"placed AS MATERIALIZED ({placed})"], ["b.block"], "", 0
-        for i, part in enumerate(self.parts):
-            own = names[first : first + len(part.arguments)]
-            first += len(own)
-            values = ", ".join(f"{cell} AS x{j}" for j, cell in enumerate(part.cells))
-            steps.append(f"a{i} AS (SELECT block, {values} FROM ({_known(part, own)}) AS known GROUP BY block)")
-            shown += [f"a{i}.x{j}" for j in range(len(part.cells))]
-            joined += f" LEFT JOIN a{i} ON a{i}.block = b.block"
-        every = "(SELECT DISTINCT block FROM placed) AS b"
-        sql = f"WITH {', '.join(steps)} SELECT {', '.join(shown)} FROM {every}{joined}"
-        adds = self.table.unit_key is not None and all(part.row.sums for part in self.parts)
-        parts = AddByKey(keys=1, ordered=False) if adds else OfAllRows(_TOGETHER)
-        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=self.blocks, parts=parts)
+        calls = [call for part in self.parts for call in part.asked.calls]
+        return print_blocks(self.table, calls, self.where, self.blocks, salt)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """A private vector of those of blocks. ``rows``: of :meth:`query`, exact and private."""
@@ -141,27 +115,17 @@ class BlockVectorTask(OneRead):
 
     def values(self, rows: Iterable[tuple[Any, ...]]) -> list[list[int]]:
         """Each block's vector, in cells of the ranges; as private as the rows."""
-        found = [[CELLS // 2] * len(self.parts) for _ in range(self.blocks)]
+        none = [part.cell([None] * part.asked.size) for part in self.parts]
+        found = [list(none) for _ in range(self.blocks)]
         for block, *cells in rows:
             if 0 <= block < self.blocks:
                 first = 0
                 for i, part in enumerate(self.parts):
-                    size = len(part.cells)
-                    found[block][i] = part.cell(cells[first : first + size])
-                    first += size
+                    found[block][i] = part.cell(cells[first : first + part.asked.size])
+                    first += part.asked.size
         return found
 
     def each(self, payload: str) -> list[str]:
         """What was released of each aggregate, as its part of the task reads it."""
         halves = 2 if self.combination == "center" else 1  # the centre of one number is in half cells
         return [json.dumps({"cells": halves * cells}) for cells in json.loads(payload)["cells"]]
-
-
-def _known(part: BlockTask, names: Sequence[str]) -> str:
-    """(block, c0, ...) of the placed rows where an aggregate's own arguments are known; counted by value if it is."""
-    listed = ", ".join(f"p.{name} AS c{i}" for i, name in enumerate(names))
-    known = " AND ".join(f"p.{name} IS NOT NULL" for name in names)
-    rows = f"SELECT p.block, {listed} FROM placed AS p WHERE {known}"
-    if part.row.by_value:
-        return f"SELECT q.block, q.c0, system.main.count_star() AS n FROM ({rows}) AS q GROUP BY ALL"
-    return rows

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from duckdp.compiler.block_values import print_block
+from duckdp.compiler.block_read import print_block
 from duckdp.compiler.cluster_rows import Center, ClusterRows, print_least
 from duckdp.compiler.printing import UNIT, Parameters
 from duckdp.core.reads import OfAllRows, PrivateQuery

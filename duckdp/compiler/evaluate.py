@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.aggregates import ARGUMENT, aggregate_row
+from duckdp.compiler.applied import applied
 from duckdp.compiler.enclosed_ends import jumps, reads_bins
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, walk
 from duckdp.compiler.facts import facts
@@ -29,9 +30,9 @@ from duckdp.compiler.query import Key
 from duckdp.compiler.released import bounds_of, expected_cells, named_value, places_of, released, valued
 from duckdp.compiler.shown_rows import shown_rows
 from duckdp.compiler.spreads import SPREADS, Spread
-from duckdp.compiler.vectors import Vector, choose, constant_vector, held, null_like, objects
+from duckdp.compiler.vectors import Vector, choose, constant_vector, null_like, objects
 from duckdp.core.summedbars import Law, linear_standard_error
-from duckdp.errors import InternalError, QueryError
+from duckdp.errors import InternalError
 
 Floats = NDArray[np.float64]
 NORMAL_95 = 1.96  # deviations of a normal law in half of an interval: the error of what has an interval alone
@@ -180,7 +181,7 @@ class _Evaluation:
             case Literal(value=value):
                 return constant_vector(value, self.n, self.plan.cells, number=expr.kind is Kind.NUMBER)
             case Call(arguments=arguments):
-                return _applied(expr, [self.vector(a) for a in arguments], self.plan.cells)
+                return applied(expr, [self.vector(a) for a in arguments], self.plan.cells)
             case Case(branches=branches, default=default):
                 arms = [(self.vector(c).value, self.vector(v)) for c, v in branches]
                 return choose(arms, null_like(arms[0][1]) if default is None else self.vector(default))
@@ -305,23 +306,6 @@ class _Evaluation:
             return aggregate.argument is not None and facts(aggregate.argument).integral
         measure = next(m for m in self.plan.measures if m.serves(aggregate))
         return measure.kind == "sum" and measure.bits == 0
-
-
-def _applied(call: Call, args: list[Vector], cells: int) -> Vector:
-    """An operator on released vectors.
-
-    Raises:
-        QueryError: Q202, it works on rows only.
-    """
-    rule, holds = row_of(call).released, row_of(call).holds
-    if holds is not None:
-        rule = held(*holds(call.option))
-    with np.errstate(all="ignore"):
-        found = None if rule is None else rule(args, cells)
-    if found is None:
-        what = f"{call.operator} is outside the allow-list for released values."
-        raise QueryError("Q202", f"{what} Apply it to rows, or afterwards.")
-    return found
 
 
 def _as_whole(values: list[Any]) -> list[Any]:

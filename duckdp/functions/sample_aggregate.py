@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from duckdp.catalog.table import Table, describe_unit, name_unit
-from duckdp.compiler.block_aggregate import BlockAggregate, read_block_aggregate
+from duckdp.compiler.block_expression import BlockExpression, read_block_expression
 from duckdp.compiler.block_values import BlockTask, Combination, best_combination, epsilon_of
 from duckdp.compiler.block_vectors import BlockVectorTask
 from duckdp.compiler.expression import show
@@ -34,12 +34,18 @@ _MOST_TOGETHER = 20  # aggregates of one call
 _MOST_CENTERED = 500  # blocks whose vectors have a centre: distances of all pairs are found, a second
 _KEPT = 0.95  # level of what explain promises
 _COMBINED = "what is combined is of blocks: a block of few rows errs more, and that is not in the interval"
+_OF_BLOCKS = "sums and counts in it are of one block's rows, not of all rows"
 _OF_RANKS = "no interval: how far apart the values of blocks near their median lie is private"
 
 _FEW_RANKS = "so few, at this epsilon, that it may lie outside of all of them: 95% need more blocks or epsilon"
 
 AggregateText = Annotated[
-    str, Kind(word="the text of an aggregate", sql="aggregate", about="one aggregate of rows: corr(x, y), mad(x), ...")
+    str,
+    Kind(
+        word="the text of an aggregate",
+        sql="aggregate",
+        about="one aggregate of rows, or arithmetic of some: corr(x, y), stddev(x) / avg(x), ...",
+    ),
 ]
 _MORE = Kind(
     word="a list of texts", about="more aggregates of the same blocks, a row for each", listed=True, most=_MOST_TOGETHER
@@ -82,7 +88,7 @@ class SampleAggregate(Explained):
             done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
             found = _estimate(task, done.payload)
             column = ResultColumn(name="value", type="DOUBLE", values=[found.value], estimates=[found])
-            notes = [_COMBINED] if mean else [_why(task)]
+            notes = [_COMBINED if mean else _why(task), *_notes(task)]
             return desk.dress([column], task.loss, done, notes=notes)
 
         columns = [("value", "DOUBLE")]
@@ -98,9 +104,9 @@ class SampleAggregate(Explained):
             text = f"dp_sample_aggregate({task.table.name}, {listed}{predicate_text(self.predicate)})"
             done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
             found = [_estimate(part, own) for part, own in zip(task.parts, task.each(done.payload), strict=True)]
-            names = ResultColumn(name="aggregate", type="VARCHAR", values=[p.text for p in task.parts])
+            names = ResultColumn(name="aggregate", type="VARCHAR", values=[p.asked.told for p in task.parts])
             numbers = ResultColumn(name="value", type="DOUBLE", values=[e.value for e in found], estimates=found)
-            notes = [_COMBINED] if mean else [_why(task.parts[0])]
+            notes = [_COMBINED if mean else _why(task.parts[0]), *_notes(*task.parts)]
             return desk.dress([names, numbers], task.loss, done, notes=notes)
 
         value = [("value", "DOUBLE")]
@@ -127,11 +133,12 @@ class SampleAggregate(Explained):
             f"cost: {task.loss}",
             "expected error (95%):",
             *(
-                f"  {part.text}: {_why(part) if width is None else f'± {width:g}'}"
+                f"  {part.asked.told}: {_why(part) if width is None else f'± {width:g}'}"
                 for part, width in zip(task.parts, widths, strict=True)
             ),
             desk.remaining_text(task.loss),
             *([f"note: {_COMBINED}"] if widths[0] is not None else []),
+            *(f"note: {note}" for note in _notes(*task.parts)),
         ]
 
     def _explain_one(self, desk: Desk) -> Sequence[str]:
@@ -149,11 +156,12 @@ class SampleAggregate(Explained):
             f"  value: {_why(task) if width is None else f'± {width:g}'}",
             desk.remaining_text(task.loss),
             *([f"note: {_COMBINED}"] if width is not None else []),
+            *(f"note: {note}" for note in _notes(task)),
         ]
 
     def _task(self, desk: Desk) -> BlockTask:
         table = desk.table(self.table)
-        read = read_block_aggregate(self.aggregate, table)
+        read = read_block_expression(self.aggregate, table)
         epsilon_nano, blocks, span = parse_epsilon(self.epsilon), self._blocks(table), self._span(read)
         return self._part(desk, table, read, span, epsilon_nano, blocks, self._combination(desk, table, epsilon_nano))
 
@@ -162,7 +170,7 @@ class SampleAggregate(Explained):
         if not 2 <= len(texts) <= _MOST_TOGETHER:
             rule = f"must be 1 to {_MOST_TOGETHER - 1} more aggregates."
             raise ParameterError("P107", "more", len(texts) - 1, rule)
-        reads = [read_block_aggregate(text, table) for text in texts]
+        reads = [read_block_expression(text, table) for text in texts]
         whole, blocks = parse_epsilon(self.epsilon), self._blocks(table)
         each = whole // len(texts)
         if each == 0:
@@ -191,7 +199,7 @@ class SampleAggregate(Explained):
         self,
         desk: Desk,
         table: Table,
-        read: BlockAggregate,
+        read: BlockExpression,
         span: Interval,
         epsilon_nano: int,
         blocks: int,
@@ -199,9 +207,7 @@ class SampleAggregate(Explained):
     ) -> BlockTask:
         return BlockTask(
             table=table,
-            row=read.row,
-            arguments=read.arguments,
-            fraction=read.fraction,
+            asked=read,
             where=read_where(self.predicate, table),
             blocks=blocks,
             span=span,
@@ -226,11 +232,11 @@ class SampleAggregate(Explained):
             raise ParameterError("P107", "blocks", self.blocks, f"must be at most {MOST_BLOCKS:,}.")
         return self.blocks
 
-    def _span(self, read: BlockAggregate) -> Interval:
+    def _span(self, read: BlockExpression) -> Interval:
         known = read.range
         for name, given in (("low", self.low), ("high", self.high)):
             if given is None and known is None:
-                rule = f"must be given: nothing declared bounds {read.row.name}. Take a range that holds most blocks'."
+                rule = f"must be given: nothing declared bounds {read.told}. Take a range that holds most blocks'."
                 raise ParameterError("P107", name, given, rule)
         low = self.low if self.low is not None or known is None else known.lower
         high = self.high if self.high is not None or known is None else known.upper
@@ -266,7 +272,11 @@ def _placed_told(task: BlockTask) -> str:
 def _ranged_told(task: BlockTask) -> str:
     span = task.span
     middle = (span.lower + span.upper) / 2
-    return f"{task.text} in [{span.lower:g}, {span.upper:g}]; {middle:g} where a block has none"
+    return f"{task.asked.told} in [{span.lower:g}, {span.upper:g}]; {middle:g} where a block has none"
+
+
+def _notes(*tasks: BlockTask) -> list[str]:
+    return [_OF_BLOCKS] if any(task.asked.grows for task in tasks) else []
 
 
 def _why(task: BlockTask) -> str:

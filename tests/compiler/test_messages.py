@@ -15,7 +15,7 @@ import pytest
 from duckdp.catalog.table import Table
 from duckdp.compiler import spelling, ways
 from duckdp.compiler.aggregates import OFFERED
-from duckdp.compiler.block_aggregate import read_block_aggregate
+from duckdp.compiler.block_expression import read_block_expression
 from duckdp.compiler.nodes import FUNCTION_NAMES
 from duckdp.compiler.order_rows import bounded_column
 from duckdp.compiler.outer.apart import take_apart
@@ -738,8 +738,22 @@ def test_every_refusal_is_tried() -> None:
     reached.add(_refused(f"{N} WHERE age = ?", ([1],))[1])  # a parameter of a type without a rule
     reached.add(_site(lambda: read_predicate(parse_scalar("age"), TABLE, "age"))[1])
     reached.add(_site(lambda: read_linear(parse_scalar("name"), TABLE, "name"))[1])
-    for text in ("sum(age)", "mode(age, age)", "quantile_cont(age, age)", "mad(age, age)", "avg(name)"):
-        reached.add(_site(lambda text=text: read_block_aggregate(text, TABLE))[1])
+    for text in (
+        "sum(age)",
+        "list(age)",
+        "age",
+        "1",
+        "avg(age) > 1",
+        "sin(avg(age))",
+        "sin(age) FILTER (WHERE age > 1)",
+        "max(age, 3)",
+        " + ".join(f"avg(age + {i})" for i in range(21)),
+        "mode(age, age)",
+        "quantile_cont(age, age)",
+        "mad(age, age)",
+        "avg(name)",
+    ):
+        reached.add(_site(lambda text=text: read_block_expression(text, TABLE))[1])
     reached.add(_site(lambda: read_number("name", TABLE, "x"))[1])
     reached |= {_site(lambda text=text: plan_of(text, tables()))[1] for text, _, _ in PUBLIC_WAYS}
     for text in ("s.sid NOT IN (SELECT sid FROM doses)", "(s.sid IN (SELECT sid FROM doses)) IS NULL"):

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 _BLOCKS, _ROWS = "duckdp/compiler/block_values.py", "duckdp/compiler/block_rows.py"
 _MEAN, _MEDIAN = "duckdp/mechanisms/block_mean.py", "duckdp/mechanisms/block_median.py"
 _CENTER, _AGGREGATE = "duckdp/mechanisms/center_of_attention.py", "duckdp/compiler/block_aggregate.py"
+_READ, _EXPRESSION = "duckdp/compiler/block_read.py", "duckdp/compiler/block_expression.py"
 _T, _T_LAWS = ("tests/test_sample_aggregate.py",), ("tests/mechanisms/test_block_mechanisms.py",)
 _T_IDENTITIES, _T_DRAWS = ("tests/privacy/test_identities.py",), ("tests/privacy/test_draws.py",)
 _VECTORS, _T_VECTORS = "duckdp/compiler/block_vectors.py", ("tests/test_block_vectors.py",)
@@ -21,20 +22,20 @@ BLOCKS: tuple[Mutant, ...] = (
         _T,
     ),
     Mutant(
-        "blocks: rows of a unit in any of them", _BLOCKS, "print_block('q.unit', salt", "print_block(listed, salt", _T
+        "blocks: rows of a unit in any of them", _READ, "print_block('q.unit', salt", "print_block(listed, salt", _T
     ),
     Mutant(
         "blocks: rows by what all rows are",
-        _BLOCKS,
+        _READ,
         "system.main.unnest(system.main.range(q.n)) AS copy",
         "system.main.unnest(system.main.range(q.n)) + system.main.count_star() OVER () AS copy",
         _T,
     ),
-    Mutant("blocks: equal rows are one", _BLOCKS, "system.main.range(q.n)", "system.main.range(1)", _T),
+    Mutant("blocks: equal rows are one", _READ, "system.main.range(q.n)", "system.main.range(1)", (*_T, *_T_VECTORS)),
     Mutant(
         "blocks: those without rows are left out",
         _BLOCKS,
-        "values = [CELLS // 2] * self.blocks",
+        "values = [self.cell([None] * self.asked.size)] * self.blocks",
         "values = [0] * self.blocks",
         _T,
     ),
@@ -47,7 +48,7 @@ BLOCKS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "blocks: what fails is told",
-        _BLOCKS,
+        _AGGREGATE,
         "except (ArithmeticError, ValueError, TypeError):",
         "except KeyError:",
         (*_T_DRAWS, *_T),
@@ -89,9 +90,9 @@ BLOCKS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "blocks: p of a quantile is not of its identity",
-        _BLOCKS,
-        "more = [] if self.fraction is None else [repr(self.fraction)]",
-        "more: list[str] = []",
+        _AGGREGATE,
+        'more = [] if self.fraction is None else [repr(self.fraction)]\n        called = f"{self.row.name}(',
+        'more: list[str] = []\n        called = f"{self.row.name}(',
         _T_IDENTITIES,
     ),
     Mutant(
@@ -104,8 +105,8 @@ BLOCKS: tuple[Mutant, ...] = (
     Mutant(
         "blocks: any aggregate",
         _AGGREGATE,
-        "    if row is None:\n",
-        "    row = row or BY_WORD['mad']\n    if row is None:\n",
+        "    return None if row is None else _called",
+        "    row = row or (BY_WORD['mad'] if isinstance(node, exp.Anonymous) else None)\n    return None if row is None else _called",
         _T,
     ),
     Mutant("blocks: arguments without bounds", _AGGREGATE, "if not facts(argument).interval.finite:", "if False:", _T),
@@ -143,23 +144,64 @@ BLOCKS: tuple[Mutant, ...] = (
         _T_LAWS,
     ),
     Mutant(
-        "block vectors: rows of a unit in any block",
-        _VECTORS,
-        "print_block('q.unit', salt",
-        "print_block(listed, salt",
+        "block vectors: rows by one aggregate's arguments",
+        _READ,
+        "print_block(f'{listed}, q.copy', salt",
+        "print_block(f'q.{names[0]}, q.copy', salt",
         _T_VECTORS,
     ),
     Mutant(
-        "block vectors: rows by one aggregate's arguments",
-        _VECTORS,
-        'print_block(f"{listed}, q.copy", salt',
-        'print_block(f"q.{names[0]}, q.copy", salt',
-        _T_VECTORS,
+        "blocks: rows of which one argument is known",
+        _READ,
+        'known = " AND ".join(f"q.{name} IS NOT NULL"',
+        'known = " OR ".join(f"q.{name} IS NOT NULL"',
+        (*_T, *_T_VECTORS),
     ),
-    Mutant("block vectors: equal rows are one", _VECTORS, "system.main.range(q.n)", "system.main.range(1)", _T_VECTORS),
+    Mutant(
+        "blocks: FILTER counts all rows",
+        _AGGREGATE,
+        "if self.where is None:\n            return self.arguments",
+        "if self.arguments:\n            return self.arguments",
+        _T,
+    ),
+    Mutant(
+        "blocks: conditions are not of the identity",
+        _AGGREGATE,
+        'return called if self.where is None else f"{called} where {show(self.where)}"',
+        "return called",
+        _T_IDENTITIES,
+    ),
+    Mutant(
+        "blocks: counts of nothing are none",
+        _AGGREGATE,
+        "return self.row.of_none",
+        "return None",
+        _T,
+    ),
+    Mutant(
+        "blocks: what has no rule is let through",
+        _EXPRESSION,
+        "        _vector(expr, dict.fromkeys(calls))\n",
+        "        pass\n",
+        _T,
+    ),
+    Mutant(
+        "blocks: a sum of a block for that of all",
+        _EXPRESSION,
+        ".row.grows:\n",
+        ".row.by_value:\n",
+        _T,
+    ),
+    Mutant(
+        "blocks: the value of another aggregate",
+        _EXPRESSION,
+        "            first += len(call.cells)",
+        "            first += 0",
+        _T,
+    ),
     Mutant(
         "block vectors: rows known to any",
-        _VECTORS,
+        _READ,
         '" AND ".join(f"p.{name} IS NOT NULL"',
         '" OR ".join(f"p.{name} IS NOT NULL"',
         _T_VECTORS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from duckdp.compiler.block_aggregate import read_block_aggregate
+from duckdp.compiler.block_expression import read_block_expression
 from duckdp.compiler.block_values import BlockTask, Combination
 from duckdp.compiler.block_vectors import BlockVectorTask
 from duckdp.compiler.parse import parse_scalar
@@ -25,14 +25,12 @@ def blocks(
     epsilon_nano: int = NANO,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
 ) -> BlockTask:
-    read = read_block_aggregate(aggregate, table)
+    read = read_block_expression(aggregate, table)
     known = Interval(*span) if span is not None else read.range
     assert known is not None
     return BlockTask(
         table=table,
-        row=read.row,
-        arguments=read.arguments,
-        fraction=read.fraction,
+        asked=read,
         where=None if where is None else read_predicate(parse_scalar(where), table, where),
         blocks=number,
         span=known,

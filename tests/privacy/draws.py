@@ -426,6 +426,20 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("mean of values", lambda: blocks(ROWS, "entropy(town)", span=(0, 2))),
         Case("median of units", lambda: blocks(KEYED, "quantile_disc(score * 0 + cost, 0.9)", combination="median")),
         Case("center of rows, replaced", lambda: blocks(ROWS, "mode(age)", combination="center", neighbours=REPLACE)),
+        Case(
+            "mean of an expression",
+            lambda: blocks(KEYED, "ln(avg(cost) - 5) / count_if(smoker)", span=(0, 3)),
+        ),
+        Case(
+            "median of an expression, replaced",
+            lambda: blocks(
+                ROWS,
+                "sqrt(corr(age, cost)) / (count(DISTINCT town) FILTER (WHERE smoker) - 1) + max(score * 0 + age)",
+                span=(0, 200),
+                combination="median",
+                neighbours=REPLACE,
+            ),
+        ),
     ),
     BlockVectorTask: (
         Case("means of units", lambda: block_vectors(KEYED, ("corr(age, cost)", "avg(age)"))),
@@ -434,6 +448,7 @@ TASKS: dict[type, tuple[Case, ...]] = {
             lambda: block_vectors(ROWS, ("avg(age)", "mode(age)"), combination="median", neighbours=REPLACE),
         ),
         Case("centers of rows", lambda: block_vectors(ROWS, ("entropy(smoker)", "mad(cost)"), combination="center")),
+        Case("means of expressions", lambda: block_vectors(KEYED, ("max(age) - min(age)", "avg(age) / 2", "avg(age)"))),
     ),
     PairMoments: (
         Case("a pair, in groups", lambda: pair_moments(KEYED, ("age", "cost"), keys="sex, level")),

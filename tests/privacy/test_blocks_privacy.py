@@ -29,13 +29,14 @@ def _break(twin: str | None) -> None:
     """Few cells, blocks that are known, and a part of the package replaced by a broken one, in this process."""
     from dataclasses import replace
 
+    from duckdp.compiler import block_read as read
     from duckdp.compiler import block_values as blocks
     from duckdp.compiler import block_vectors as vectors
 
     blocks.CELLS = vectors.CELLS = CELLS  # type: ignore[misc]
     key = "(q.unit + q.c0)" if twin == "rows in any block" else "q.unit"
     known_blocks = lambda keys, salt, blocks: f"CAST({key} % {blocks} AS BIGINT)"  # noqa: E731
-    blocks.print_block = vectors.print_block = known_blocks  # type: ignore[attr-defined]
+    read.print_block = known_blocks  # type: ignore[assignment]
     if twin == "a fiftieth of the noise":
         made = blocks.BlockTask.mechanism_of_blocks.func
         blocks.BlockTask.mechanism_of_blocks = property(  # type: ignore[assignment]
@@ -91,6 +92,23 @@ def test_a_broken_twin_of_two_at_once_is_caught(method: str, twin: str) -> None:
 def test_the_empirical_epsilon_of_averages_in_blocks_is_below_the_claim(method: str) -> None:
     """What they come from adds up over parts of the rows too, so this runs where the rows are on several machines."""
     assert _measure(method, RUNS, aggregate="avg(x)") <= EPSILON
+
+
+_EXPRESSION = "max(x) FILTER (WHERE x >= 0) - min(x) / count(*)"  # the read of several aggregates, then one number
+
+
+@pytest.mark.parametrize("method", ["mean", "median", "center"])
+def test_the_empirical_epsilon_of_an_expression_is_below_the_claim(method: str) -> None:
+    assert _measure(method, RUNS, aggregate=_EXPRESSION) <= EPSILON
+
+
+@pytest.mark.parametrize(
+    ("method", "twin"),
+    [("mean", "a fiftieth of the noise"), ("center", "a fiftieth of the noise"), ("mean", "rows in any block")],
+)
+def test_a_broken_twin_of_an_expression_is_caught(method: str, twin: str) -> None:
+    runs = TWIN_RUNS * (3 if twin == "rows in any block" else 1)
+    assert _measure(method, runs, twin, aggregate=_EXPRESSION) > EPSILON
 
 
 @pytest.mark.parametrize(

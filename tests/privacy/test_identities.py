@@ -373,6 +373,16 @@ def _blocks() -> Iterator[Any]:
         {"aggregate": "median(age)"},
         {"aggregate": "corr(age, cost)"},
         {"aggregate": "corr(cost, age)"},
+        {"aggregate": "avg(age) - avg(cost)"},
+        {"aggregate": "avg(cost) - avg(age)"},
+        {"aggregate": "avg(age) - avg(cost) FILTER (WHERE smoker)"},
+        {"aggregate": "avg(age) FILTER (WHERE smoker) - avg(cost)"},
+        {"aggregate": "avg(age) FILTER (WHERE smoker)"},
+        {"aggregate": "count(age) / count(*)"},
+        {"aggregate": "count(*) / count(age)"},
+        {"aggregate": "count(DISTINCT age) / count(*)"},
+        {"aggregate": "avg(age) - 1"},
+        {"aggregate": "avg(age - 1)"},
         {"where": "smoker"},
         {"number": 8},
         {"span": (0, 101)},
@@ -387,7 +397,11 @@ def _blocks() -> Iterator[Any]:
     two = ("quantile_cont(age, 0.5)", "mad(cost)")
     several = {k: v for k, v in base.items() if k not in ("aggregate", "span")} | {"aggregates": two, "spans": {}}
     asked = ({"aggregates": two[::-1]}, {"aggregates": (*two, "avg(age)")}, {"spans": {two[0]: (0, 101)}})
-    other = ({"aggregates": (two[0], "mad(age)")}, *(c for c in changes if not c.keys() & {"aggregate", "span"}))
+    other = (
+        {"aggregates": (two[0], "mad(age)")},
+        {"aggregates": (two[0], "mad(cost) / 1")},
+        *(c for c in changes if not c.keys() & {"aggregate", "span"}),
+    )
     yield from _varied(block_vectors, several, *asked, *other)
 
 
