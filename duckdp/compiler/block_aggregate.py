@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,13 +13,15 @@ from sqlglot import exp
 from duckdp.catalog.table import Kind, Table
 from duckdp.compiler import ways
 from duckdp.compiler.block_rows import BY_NAME, BY_NODE, BY_WORD, Axis, BlockRow
-from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, show
+from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, NumberType, show
 from duckdp.compiler.facts import facts
-from duckdp.compiler.notation import bare
+from duckdp.compiler.number_types import DOUBLE, FLOAT, INTEGER, MAX_DIGITS, whole_type
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.printing import number
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope, read_predicate
+from duckdp.compiler.spelling import spelled
+from duckdp.compiler.types import type_of
 from duckdp.core.interval import REALS, Interval
 
 _MOST_VALUES = 2**53  # of whole numbers, for a logarithm
@@ -35,37 +37,53 @@ class BlockAggregate:
         row: of the allow-list.
         arguments: expressions of rows; those of a row where one of them is NULL do not count.
         fraction: p of a quantile, or None.
+        distinct: equal values count once.
         where: which rows it counts beside (FILTER), or None.
     """
 
     row: BlockRow
     arguments: tuple[Expr, ...]
-    fraction: float | None
+    fraction: float | None = None
+    distinct: bool = False
     where: Expr | None = None
 
     @cached_property
     def text(self) -> str:
-        """The call as it is told: equal for equal calls, and for no others."""
+        """Its identity: equal for equal calls, and for no others."""
         more = [] if self.fraction is None else [repr(self.fraction)]
-        called = f"{self.row.name}({', '.join([*map(show, self.arguments), *more])})"
+        listed = ", ".join([*map(show, self.arguments), *more])
+        called = f"{self.row.name}({'DISTINCT ' if self.distinct else ''}{listed})"
         return called if self.where is None else f"{called} where {show(self.where)}"
 
     @property
-    def told(self) -> str:
-        """The call as it is told to people."""
-        more = [] if self.fraction is None else [repr(self.fraction)]
-        named = "count(DISTINCT {})" if self.row.name == "count_distinct" else f"{self.row.name}({{}})"
-        arguments = ["*"] if self.row.name == "count" and self.arguments == (_ONE,) else map(bare, self.arguments)
-        called = named.format(", ".join([*arguments, *more]))
-        return called if self.where is None else f"{called} FILTER (WHERE {bare(self.where)})"
-
-    @property
     def range(self) -> Interval:
-        """The range of its values, as far as that follows from declarations."""
+        """The range of its values, as far as that follows from declarations.
+
+        Of a sample's variance, deviation and covariance it is that of all rows: those of two rows may have twice as
+        much, which is clamped.
+        """
         if self.row.name == "entropy":
             count = _values(self.arguments[0])
             return Interval(0.0, math.inf if count is None else math.log2(count))
         return self.row.range([facts(a).interval for a in self.arguments]) or REALS
+
+    @property
+    def type(self) -> NumberType:
+        """DuckDB's type of its value: what ``//`` and casts of it mean follows from that."""
+        found = type_of(self.arguments[0])
+        if self.row.type == "count":
+            return INTEGER
+        if self.row.type == "sum" and found == INTEGER:
+            return whole_type("HUGEINT")
+        if self.row.type == "sum" and found.name == "DECIMAL":
+            return NumberType("DECIMAL", found.scale, MAX_DIGITS - found.scale)
+        kept = self.row.type == "argument" and found != FLOAT
+        return found if kept or (self.row.type == "between" and found.name == "DECIMAL") else DOUBLE
+
+    @property
+    def sums(self) -> bool:
+        """Whether what is read adds up over parts of the rows."""
+        return self.row.sums and not self.distinct
 
     @property
     def read(self) -> tuple[Expr, ...]:
@@ -97,6 +115,21 @@ class BlockAggregate:
         return found if isinstance(found, float) and math.isfinite(found) else None
 
 
+def values_of(calls: Sequence[BlockAggregate], cells: Sequence[Any]) -> dict[str, float | None]:
+    """The value of each call in a block, by its text.
+
+    Args:
+        calls: different ones.
+        cells: what was read of the block: of all calls, in their order; NULL of one of which no row counts.
+    """
+    found: dict[str, float | None] = {}
+    first = 0
+    for call in calls:
+        found[call.text] = call.value(cells[first : first + len(call.cells)])
+        first += len(call.cells)
+    return found
+
+
 def read_call(node: exp.Expression, table: Table, text: str) -> BlockAggregate | None:
     """Read a call of an aggregate with its arguments; None: it is none of the allow-list.
 
@@ -105,17 +138,37 @@ def read_call(node: exp.Expression, table: Table, text: str) -> BlockAggregate |
     """
     if isinstance(node, exp.Filter):
         found = read_call(node.this, table, text)
-        if found is None or not isinstance(node.expression, exp.Where):
-            refuse("Q206", "FILTER belongs to an aggregate here. Write avg(x) FILTER (WHERE ...).", node, text)
+        if found is None:
+            return None
         where = read_predicate(node.expression.this, table, text)
         if found.where is not None:  # count_if(a) FILTER (WHERE b)
             where = Call("and", (found.where, where), Kind.BOOLEAN)
-        return BlockAggregate(row=found.row, arguments=found.arguments, fraction=found.fraction, where=where)
+        return replace(found, where=where)
     if isinstance(node, exp.CountIf) and isinstance(node.this, exp.Expression):
         where = read_predicate(node.this, table, text)
-        return BlockAggregate(row=BY_NAME["count"], arguments=(_ONE,), fraction=None, where=where)
+        return BlockAggregate(row=BY_NAME["count"], arguments=(_ONE,), where=where)
+    if isinstance(node, (exp.LogicalAnd, exp.LogicalOr)):
+        return BlockAggregate(row=BY_NAME[_OF_TRUTH[type(node)]], arguments=(_truth(node, table, text),))
+    if isinstance(node, exp.ApproxDistinct):
+        node = exp.Count(this=exp.Distinct(expressions=[node.this]))  # exact is as near as can be
     row = BY_WORD.get(str(node.this).lower()) if isinstance(node, exp.Anonymous) else BY_NODE.get(type(node))
     return None if row is None else _called(row, node, table, text)
+
+
+_OF_TRUTH: dict[type[exp.Expression], str] = {exp.LogicalAnd: "min", exp.LogicalOr: "max"}  # of 0 and 1
+
+
+def _truth(node: exp.Expression, table: Table, text: str) -> Expr:
+    """The argument of bool_and or bool_or, as 0, 1 or NULL."""
+    argument = Scalars(RowScope(table, None, text).leaf, text)(node.this)
+    if argument.kind is not Kind.BOOLEAN:
+        refuse("Q203", f"{spelled(node, text) or 'this'} {ways.not_a(Kind.BOOLEAN, argument.kind)}", node, text)
+    return Call("number", (argument,), Kind.NUMBER)
+
+
+def is_truth(node: exp.Expression) -> bool:
+    """Whether a call that was read stands for bool_and or bool_or: it is true where its value is 1."""
+    return isinstance(node.this if isinstance(node, exp.Filter) else node, (exp.LogicalAnd, exp.LogicalOr))
 
 
 def _called(row: BlockRow, node: exp.Expression, table: Table, text: str) -> BlockAggregate:
@@ -123,11 +176,15 @@ def _called(row: BlockRow, node: exp.Expression, table: Table, text: str) -> Blo
     given, fraction = _given(node), None
     if any(v for k, v in node.args.items() if k not in _PLACES and not isinstance(v, bool)):
         refuse("Q206", f"{row.name} has more parts than arguments here. Write the call alone.", node, text)
-    if row.name == "count":
-        if not given or isinstance(given[0], exp.Star):
-            return BlockAggregate(row=row, arguments=(_ONE,), fraction=None)
-        if isinstance(given[0], exp.Distinct):
-            row, given = BY_NAME["count_distinct"], given[0].expressions
+    if row.name == "count" and (not given or isinstance(given[0], exp.Star)):
+        if len(given) > 1 or any(given[0].args.values() if given else ()):
+            refuse("Q206", "count takes one argument, or * alone. Write count(*), or count(x).", node, text)
+        return BlockAggregate(row=row, arguments=(_ONE,))
+    distinct = bool(given) and isinstance(given[0], exp.Distinct)
+    if distinct:
+        if row.by_value or row.fraction or row.takes > 1 or given[0].args.get("on"):
+            refuse("Q206", f"{row.name} takes no DISTINCT here. Write the call without it.", node, text)
+        given = [*given[0].expressions, *given[1:]]
     if row.fraction:
         fraction = _fraction(given.pop() if len(given) == row.takes + 1 else None)
         if fraction is None:
@@ -135,7 +192,8 @@ def _called(row: BlockRow, node: exp.Expression, table: Table, text: str) -> Blo
     if len(given) != row.takes:
         many = "two arguments" if row.takes == 2 else "one argument"
         refuse("Q206", f"{row.name} takes {many}, not {len(given)}.", node, text)
-    return BlockAggregate(row=row, arguments=tuple(_argument(row, a, table, text) for a in given), fraction=fraction)
+    arguments = tuple(_argument(row, a, table, text) for a in given)
+    return BlockAggregate(row=row, arguments=arguments, fraction=fraction, distinct=distinct)
 
 
 _PLACES = ("this", "expression", "expressions", "quantile")

@@ -7,10 +7,10 @@ processor makes of the last bit may follow from where in a longer array a number
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 from sqlglot import exp
@@ -18,19 +18,25 @@ from sqlglot import exp
 from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler import ways
 from duckdp.compiler.applied import applied
-from duckdp.compiler.block_aggregate import BlockAggregate, read_call
+from duckdp.compiler.block_aggregate import BlockAggregate, is_truth, read_call
 from duckdp.compiler.block_rows import OFFERED
-from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, columns, replaced, show
+from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, columns, measured, show
 from duckdp.compiler.facts import facts
-from duckdp.compiler.notation import bare
+from duckdp.compiler.nodes import BY_WORD as SCALAR_WORDS
+from duckdp.compiler.operators import OPERATORS
 from duckdp.compiler.parse import parse_scalar, refuse
 from duckdp.compiler.scalars import Scalars
-from duckdp.compiler.spelling import spelled
+from duckdp.compiler.spelling import NEIGHBOURS, spell, spelled
 from duckdp.compiler.vectors import Vector, choose, constant_vector, null_like
 from duckdp.core.interval import Interval
-from duckdp.errors import InternalError, QueryError
+from duckdp.errors import InternalError
 
 MOST_CALLS = 20  # different aggregates of one text: each is a step of the private read
+_SCALARS = (
+    "+ - * / // **, comparisons, CASE, abs, ceil, coalesce, exp, floor, greatest, least, ln, nullif, round, sqrt, trunc"
+)
+_ZERO = Literal(0, Kind.NUMBER)
+_NEITHER = (exp.AggFunc, exp.Window, exp.WithinGroup, exp.Anonymous, exp.Subquery, exp.IgnoreNulls, exp.Filter)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +46,12 @@ class BlockExpression:
     Attributes:
         calls: the different aggregates in it, one or more.
         expr: over columns that stand for them, named by their texts.
+        told: as the analyst wrote it.
     """
 
     calls: tuple[BlockAggregate, ...]
     expr: Expr
+    told: str
 
     @property
     def alone(self) -> bool:
@@ -56,20 +64,10 @@ class BlockExpression:
         return self.calls[0].text if self.alone else show(self.expr)
 
     @property
-    def told(self) -> str:
-        """As it is told to people."""
-        names = {call.text: call.told for call in self.calls}
-
-        def instead(expr: Expr) -> Expr | None:
-            return replace(expr, column=replace(expr.column, name=names[expr.column.name])) if is_call(expr) else None
-
-        return bare(replaced(self.expr, instead))
-
-    @property
     def range(self) -> Interval | None:
-        """The range of its values, where that follows from declarations; else None."""
+        """The range of its values, where that follows from declarations; else None. It may be one point."""
         found = facts(self.expr).interval
-        return found if found.finite and found.lower < found.upper else None
+        return found if found.finite else None
 
     @property
     def grows(self) -> bool:
@@ -77,21 +75,16 @@ class BlockExpression:
         return any(call.row.grows for call in self.calls)
 
     @property
-    def size(self) -> int:
-        """How many cells are read of a block."""
-        return sum(len(call.cells) for call in self.calls)
+    def steps(self) -> int:
+        """How many steps its value in a block takes."""
+        return measured(self.expr)[0]
 
-    def value(self, cells: Sequence[Any]) -> float | None:
+    def value(self, values: Mapping[str, float | None]) -> float | None:
         """Its value in a block: a finite number, or None where it has none.
 
         Args:
-            cells: of all calls, in their order; NULL where no row counts.
+            values: of its calls in the block, by their texts (``block_aggregate.values_of``).
         """
-        values: dict[str, float | None] = {}
-        first = 0
-        for call in self.calls:
-            values[call.text] = call.value(cells[first : first + len(call.cells)])
-            first += len(call.cells)
         if self.alone:
             return values[self.calls[0].text]
         with np.errstate(all="ignore"):
@@ -102,6 +95,16 @@ class BlockExpression:
 def is_call(expr: Expr) -> TypeGuard[ColumnRef]:
     """Whether an expression stands for one of the aggregates."""
     return isinstance(expr, ColumnRef)
+
+
+class _OfBlocks(Scalars):
+    """Scalars over values of blocks: operators that have a rule for these alone."""
+
+    def _operator(self, name: str, node: exp.Expression, args: list[Expr], option: str = "") -> Expr:
+        row = OPERATORS[name]
+        if row.released is None and row.holds is None:
+            refuse("Q206", f"{spell(node, self.text)} is not for values of blocks: {_SCALARS} are.", node, self.text)
+        return super()._operator(name, node, args, option)
 
 
 def read_block_expression(text: str, table: Table) -> BlockExpression:
@@ -120,42 +123,60 @@ def read_block_expression(text: str, table: Table) -> BlockExpression:
         found = read_call(part, table, text)
         if found is not None:
             calls[found.text] = found
-            name, span = found.text, found.range
-            lower, upper = span.lower, span.upper
-            return ColumnRef(Column(name=name, source=name, type="DOUBLE", kind=Kind.NUMBER, lower=lower, upper=upper))
-        if isinstance(part, (exp.AggFunc, exp.Window, exp.WithinGroup, exp.Anonymous, exp.Subquery)):
-            called = spelled(part, text) or "this"
-            what = f"{called} is not one of the aggregates that blocks may be asked for: {OFFERED}."
-            refuse("Q206", f"{what} Arithmetic of them is allowed.", part, text)
+            stands = _standing_for(found)
+            return Call("ne_number", (stands, _ZERO), Kind.BOOLEAN) if is_truth(part) else stands
+        if isinstance(part, _NEITHER) and not (isinstance(part, exp.Anonymous) and part.name.lower() in SCALAR_WORDS):
+            refuse("Q206", _neither(part, text), part, text)
+        if isinstance(part, (exp.Parameter, exp.Placeholder)):
+            refuse("Q203", "? and $1 stand for values of statements. Write the number itself.", part, text)
         if isinstance(part, (exp.Column, exp.Star)):
             what = "a column of rows stands outside of an aggregate. Write avg(x), or another aggregate of it."
             refuse("Q301", what, part, text)
         return None
 
-    expr = Scalars(leaf, text, released=True)(node)
+    expr = _OfBlocks(leaf, text, released=True)(node)
     _check(expr, calls, node, text)
     used = {column.name for column in columns(expr)}
-    return BlockExpression(calls=tuple(call for name, call in calls.items() if name in used), expr=expr)
+    return BlockExpression(
+        calls=tuple(call for name, call in calls.items() if name in used), expr=expr, told=" ".join(text.split())
+    )
+
+
+def _standing_for(call: BlockAggregate) -> ColumnRef:
+    name, span = call.text, call.range
+    column = Column(
+        name=name, source=name, type="DOUBLE", kind=Kind.NUMBER, lower=span.lower, upper=span.upper
+    )  # DOUBLE: a sum on a grid may be no whole number, whatever the type of its value
+    return ColumnRef(column, type=call.type)
+
+
+def _neither(part: exp.Expression, text: str) -> str:
+    """What to say of a part that blocks may not be asked for."""
+    if isinstance(part, exp.WithinGroup):
+        return "WITHIN GROUP is not for blocks. Write quantile_cont(x, 0.5), or mode(x)."
+    own = part.this if isinstance(part, (exp.Filter, exp.IgnoreNulls)) else part
+    named = {exp.Window: "OVER (...)", exp.Subquery: "a subquery"}.get(type(own)) or spelled(own, text) or "this"
+    way = f"Use {NEIGHBOURS[named]}." if named in NEIGHBOURS else f"They take {OFFERED}."
+    return f"{named} is neither an aggregate for blocks nor arithmetic of such. {way}"
 
 
 def _check(expr: Expr, calls: dict[str, BlockAggregate], node: exp.Expression, text: str) -> None:
-    """Refuse what has no aggregate, too many, no number, or a function without a rule for values of blocks."""
+    """Refuse what has no aggregate, too many, or is no number or of one block alone."""
     if not calls:
         refuse("Q206", f"there is no aggregate in it. Blocks may be asked for {OFFERED}.", node, text)
     if len(calls) > MOST_CALLS:
         refuse("Q206", f"it has {len(calls)} aggregates, more than {MOST_CALLS}. Ask for fewer at once.", node, text)
+    if expr.kind is Kind.BOOLEAN:
+        refuse("Q203", f"what blocks are asked for must be a number. Write ({text.strip()})::INTEGER.", node, text)
     if expr.kind is not Kind.NUMBER:
         refuse("Q203", f"what blocks are asked for {ways.not_a(Kind.NUMBER, expr.kind)}", node, text)
-    if is_call(expr) and (call := calls[expr.column.name]).row.grows:
+    if is_call(expr) and calls[expr.column.name].row.grows:
         way = "Take it in a SELECT, or ask for what does not grow with the rows: sum(x) / count(*)."
-        refuse("Q206", f"{call.told} of a block is of that block's rows alone. {way}", node, text)
-    try:
-        _vector(expr, dict.fromkeys(calls))
-    except QueryError as error:
-        refuse("Q206", f"{error.message} Blocks' values take arithmetic, sqrt, ln, exp, abs and CASE.", node, text)
+        refuse("Q206", f"{' '.join(text.split())} of a block is of that block's rows alone. {way}", node, text)
+    _vector(expr, dict.fromkeys(calls))
 
 
-def _vector(expr: Expr, values: dict[str, float | None]) -> Vector:
+def _vector(expr: Expr, values: Mapping[str, float | None]) -> Vector:
     """An expression over values of one block, an array of one."""
     match expr:
         case ColumnRef(column=c):

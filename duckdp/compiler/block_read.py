@@ -46,16 +46,14 @@ def print_blocks(
         copied = f"(SELECT {listed}, system.main.unnest(system.main.range(q.n)) AS copy FROM {counted} AS q)"
         placed = f"SELECT {print_block(f'{listed}, q.copy', salt, blocks)} AS block, {listed} FROM {copied} AS q"
     sql = _alone(calls[0], placed) if len(calls) == 1 else _together(calls, names, placed)
-    adds = keyed and all(call.row.sums for call in calls)
+    adds = keyed and all(call.sums for call in calls)
     parts = AddByKey(keys=1, ordered=False) if adds else OfAllRows(_APART)
     return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=blocks, parts=parts)
 
 
 def _alone(call: BlockAggregate, placed: str) -> str:
     """Cells of one aggregate, of placed rows where all arguments are known."""
-    if call.row.by_value:
-        placed = f"SELECT q.block, q.c0, system.main.count_star() AS n FROM ({placed}) AS q GROUP BY ALL"
-    return f"SELECT block, {', '.join(call.cells)} FROM ({placed}) AS placed GROUP BY block"
+    return f"SELECT block, {', '.join(call.cells)} FROM ({_by_value(call, placed)}) AS placed GROUP BY block"
 
 
 def _together(calls: Sequence[BlockAggregate], names: Sequence[str], placed: str) -> str:
@@ -73,13 +71,17 @@ def _together(calls: Sequence[BlockAggregate], names: Sequence[str], placed: str
 
 
 def _known(call: BlockAggregate, names: Sequence[str]) -> str:
-    """(block, c0, ...) of the placed rows where an aggregate's own arguments are known; counted by value if it is."""
+    """(block, c0, ...) of the placed rows where an aggregate's own arguments are known."""
     listed = ", ".join(f"p.{name} AS c{i}" for i, name in enumerate(names))
     known = " AND ".join(f"p.{name} IS NOT NULL" for name in names)
-    rows = f"SELECT p.block, {listed} FROM placed AS p WHERE {known}"
+    return _by_value(call, f"SELECT p.block, {listed} FROM placed AS p WHERE {known}")
+
+
+def _by_value(call: BlockAggregate, rows: str) -> str:
+    """The same rows; where values are counted, or count once, a row for each value of a block."""
     if call.row.by_value:
         return f"SELECT q.block, q.c0, system.main.count_star() AS n FROM ({rows}) AS q GROUP BY ALL"
-    return rows
+    return f"SELECT DISTINCT q.block, q.c0 FROM ({rows}) AS q" if call.distinct else rows
 
 
 def print_given(

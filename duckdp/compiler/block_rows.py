@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 from sqlglot import exp
 
@@ -41,6 +41,7 @@ class Axis:
 Cells = Sequence[int]  # or a double, of quantiles
 Valued = Callable[[Cells, Sequence[Axis]], "float | None"]
 Ranged = Callable[[Sequence[Interval]], "Interval | None"]
+Typed = Literal["real", "count", "sum", "argument", "between"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +63,7 @@ class BlockRow:
         any_kind: it takes an argument of any kind, which is no cell of a grid.
         of_none: its value where no row counts; None: none.
         grows: with the rows of a block, so that by itself it tells nothing of all rows.
+        type: DuckDB's of the value: DOUBLE, a count's, a sum's, the first argument's, or of what is between two of its.
     """
 
     name: str
@@ -78,6 +80,7 @@ class BlockRow:
     any_kind: bool = False
     of_none: float | None = None
     grows: bool = False
+    type: Typed = "real"
 
 
 _N = "system.main.count_star()"
@@ -166,9 +169,30 @@ def _fourth(cells: Cells) -> float:
     return float(Fraction(m4, m2 * m2))
 
 
+def _kurtosis_of_all(cells: Cells, __: Sequence[Axis]) -> float:
+    return _fourth(cells) - 3
+
+
 def _kurtosis(cells: Cells, __: Sequence[Axis]) -> float:
     n = cells[0]
     return (n - 1) * ((n + 1) * _fourth(cells) - 3 * (n - 1)) / ((n - 2) * (n - 3))
+
+
+def _second_mean(cells: Cells, axes: Sequence[Axis]) -> float:
+    return axes[1].lower + axes[1].step * (cells[3] / cells[0])
+
+
+def _squares(which: int) -> Valued:
+    """The sum of squares around the mean: of y, or of x."""
+
+    def value(cells: Cells, axes: Sequence[Axis]) -> float:
+        return axes[which].step ** 2 * (_paired(cells)[1 + which] / cells[0])
+
+    return value
+
+
+def _products(cells: Cells, axes: Sequence[Axis]) -> float:
+    return axes[0].step * axes[1].step * (_paired(cells)[3] / cells[0])
 
 
 def _place(cells: Cells, axes: Sequence[Axis]) -> float:
@@ -186,6 +210,10 @@ def _entropy(cells: Cells, __: Sequence[Axis]) -> float:
 
 def _own(spans: Sequence[Interval]) -> Interval:
     return spans[0]
+
+
+def _second(spans: Sequence[Interval]) -> Interval:
+    return spans[1]
 
 
 def _width(span: Interval) -> float:
@@ -215,11 +243,14 @@ def _fixed(lower: float, upper: float) -> Ranged:
 
 _AT = "system.main.quantile_cont(CAST(c0 AS DOUBLE), {p})"
 _DISCRETE = "system.main.quantile_disc(c0, {p})"
-_ORDER: dict[str, Any] = {"value": _place, "range": _own, "sums": False}
+_ORDER: dict[str, Any] = {"value": _place, "range": _own, "sums": False, "type": "argument"}
+_BETWEEN: dict[str, Any] = {**_ORDER, "type": "between"}
+_GROWS: dict[str, Any] = {"takes": 2, "cells": _PAIR, "range": _counted, "grows": True}
+_TIED = "CAST(c1 AS HUGEINT) * 4294967296"  # above all cells: of several rows the one with the least
 _LOGS = f"system.main.sum(CAST(system.main.floor(n * system.main.log2(CAST(n AS DOUBLE)) * {_BITS} + 0.5) AS HUGEINT))"
 
 ROWS: tuple[BlockRow, ...] = (
-    BlockRow(name="avg", nodes=(exp.Avg,), words=("mean",), cells=_ONE, value=_mean, range=_own),
+    BlockRow(name="avg", nodes=(exp.Avg,), words=("mean", "favg"), cells=_ONE, value=_mean, range=_own),
     BlockRow(
         name="count",
         nodes=(exp.Count,),
@@ -229,21 +260,22 @@ ROWS: tuple[BlockRow, ...] = (
         any_kind=True,
         of_none=0.0,
         grows=True,
+        type="count",
     ),
     BlockRow(
-        name="count_distinct",
-        cells=(_N,),
-        value=_count,
-        range=_counted,
-        sums=False,
-        by_value=True,
-        any_kind=True,
-        of_none=0.0,
+        name="sum",
+        nodes=(exp.Sum,),
+        words=("fsum", "sumkahan", "kahan_sum"),
+        cells=_ONE,
+        value=_sum,
+        range=_total,
         grows=True,
+        type="sum",
     ),
-    BlockRow(name="sum", nodes=(exp.Sum,), cells=_ONE, value=_sum, range=_total, grows=True),
     BlockRow(name="min", nodes=(exp.Min,), cells=("system.main.min(c0)",), **_ORDER),
     BlockRow(name="max", nodes=(exp.Max,), cells=("system.main.max(c0)",), **_ORDER),
+    BlockRow(name="arg_min", nodes=(exp.ArgMin,), takes=2, cells=(f"system.main.arg_min(c0, {_TIED} + c0)",), **_ORDER),
+    BlockRow(name="arg_max", nodes=(exp.ArgMax,), takes=2, cells=(f"system.main.arg_max(c0, {_TIED} - c0)",), **_ORDER),
     BlockRow(name="var_samp", nodes=(exp.Variance,), cells=_TWO, value=_variance(1, 1), range=_to(0.25, 2)),
     BlockRow(name="var_pop", nodes=(exp.VariancePop,), cells=_TWO, value=_variance(0, 1), range=_to(0.25, 2)),
     BlockRow(
@@ -252,14 +284,25 @@ ROWS: tuple[BlockRow, ...] = (
     BlockRow(name="stddev_pop", nodes=(exp.StddevPop,), cells=_TWO, value=_variance(0, 0.5), range=_to(0.5)),
     BlockRow(name="skewness", nodes=(exp.Skewness,), cells=(*_TWO, _CUBE), value=_skewness, bits=20),
     BlockRow(name="kurtosis", nodes=(exp.Kurtosis,), cells=(*_TWO, _CUBE, _FOURTH), value=_kurtosis, bits=20),
+    BlockRow(
+        name="kurtosis_pop", words=("kurtosis_pop",), cells=(*_TWO, _CUBE, _FOURTH), value=_kurtosis_of_all, bits=20
+    ),
     BlockRow(name="corr", nodes=(exp.Corr,), takes=2, cells=_PAIR, value=_correlation, range=_fixed(-1, 1)),
     BlockRow(name="covar_pop", nodes=(exp.CovarPop,), takes=2, cells=_PAIR, value=_covariance(0), range=_product),
     BlockRow(name="covar_samp", nodes=(exp.CovarSamp,), takes=2, cells=_PAIR, value=_covariance(1), range=_product),
     BlockRow(name="regr_slope", nodes=(exp.RegrSlope,), takes=2, cells=_PAIR, value=_slope),
     BlockRow(name="regr_intercept", nodes=(exp.RegrIntercept,), takes=2, cells=_PAIR, value=_intercept),
     BlockRow(name="regr_r2", nodes=(exp.RegrR2,), takes=2, cells=_PAIR, value=_determination, range=_fixed(0, 1)),
-    BlockRow(name="median", nodes=(exp.Median,), cells=(_AT.format(p=0.5),), **_ORDER),
-    BlockRow(name="quantile_cont", nodes=(exp.PercentileCont,), cells=(_AT,), fraction=True, **_ORDER),
+    BlockRow(name="regr_avgy", nodes=(exp.RegrAvgy,), takes=2, cells=_PAIR, value=_mean, range=_own),
+    BlockRow(name="regr_avgx", nodes=(exp.RegrAvgx,), takes=2, cells=_PAIR, value=_second_mean, range=_second),
+    BlockRow(name="regr_count", nodes=(exp.RegrCount,), value=_count, of_none=0.0, type="count", **_GROWS),
+    BlockRow(name="regr_syy", nodes=(exp.RegrSyy,), value=_squares(0), **_GROWS),
+    BlockRow(name="regr_sxx", nodes=(exp.RegrSxx,), value=_squares(1), **_GROWS),
+    BlockRow(name="regr_sxy", nodes=(exp.RegrSxy,), value=_products, **{**_GROWS, "range": lambda _: None}),
+    BlockRow(name="median", nodes=(exp.Median,), cells=(_AT.format(p=0.5),), **_BETWEEN),
+    BlockRow(
+        name="quantile_cont", nodes=(exp.PercentileCont, exp.ApproxQuantile), cells=(_AT,), fraction=True, **_BETWEEN
+    ),
     BlockRow(
         name="quantile_disc", nodes=(exp.PercentileDisc, exp.Quantile), cells=(_DISCRETE,), fraction=True, **_ORDER
     ),
@@ -270,15 +313,14 @@ ROWS: tuple[BlockRow, ...] = (
         value=_deviation,
         range=_to(0.5),
         sums=False,
+        type="between",
     ),
     BlockRow(
         name="mode",
         nodes=(exp.Mode,),
         cells=("system.main.arg_max(c0, CAST(n AS HUGEINT) * 4294967296 - c0)",),  # of several the least
-        value=_place,
-        range=_own,
-        sums=False,
         by_value=True,
+        **_ORDER,
     ),
     BlockRow(
         name="entropy",

@@ -30,12 +30,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 from duckdp.catalog.table import Table, dump_table
+from duckdp.compiler.block_aggregate import BlockAggregate, values_of
 from duckdp.compiler.block_expression import BlockExpression
 from duckdp.compiler.block_read import print_blocks
 from duckdp.compiler.expression import Expr, show
@@ -122,7 +123,7 @@ class BlockTask(OneRead):
 
     def query(self, salt: int) -> PrivateQuery:
         """The private read: (block, cells...), at most one row for each block."""
-        return print_blocks(self.table, self.asked.calls, self.where, self.blocks, salt)
+        return print_blocks(self.table, calls_of([self]), self.where, self.blocks, salt)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """One private number of the values of blocks. ``rows``: of :meth:`query`, exact and private."""
@@ -130,11 +131,7 @@ class BlockTask(OneRead):
 
     def values(self, rows: Iterable[tuple[Any, ...]]) -> list[int]:
         """Each block's value, in cells of the range; as private as the rows."""
-        values = [self.cell([None] * self.asked.size)] * self.blocks
-        for block, *cells in rows:
-            if 0 <= block < self.blocks:
-                values[block] = self.cell(cells)
-        return values
+        return [value for (value,) in vectors_of([self], rows)]
 
     def read(self, payload: str) -> float:
         """The released number in the units of the aggregate, within its range."""
@@ -152,15 +149,35 @@ class BlockTask(OneRead):
         found = self.mechanism_of_blocks
         return half_width(found.noise) * self.unit if isinstance(found, BlockMean) else None
 
-    def cell(self, cells: Sequence[Any]) -> int:
-        """A block's value on the grid of the range, in the middle where there is none. ``cells``: NULL of no rows."""
-        value = self.asked.value(cells)
+    def cell(self, values: Mapping[str, float | None]) -> int:
+        """A block's value on the grid of the range, in the middle where there is none. ``values``: of its calls."""
+        value = self.asked.value(values)
         if value is None:
             return CELLS // 2
         share = (min(max(value, self.span.lower), self.span.upper) - self.span.lower) / (
             self.span.upper - self.span.lower
         )
         return min(max(math.floor(share * CELLS + 0.5), 0), CELLS)
+
+
+def calls_of(parts: Sequence[BlockTask]) -> list[BlockAggregate]:
+    """The different aggregates in what is asked, in the order in which they are read."""
+    return list({call.text: call for part in parts for call in part.asked.calls}.values())
+
+
+def vectors_of(parts: Sequence[BlockTask], rows: Iterable[tuple[Any, ...]]) -> list[list[int]]:
+    """Each block's values, in cells of the ranges; as private as the rows.
+
+    They are found for every block anew, so that the work is the same whatever rows there are.
+
+    Args:
+        parts: of the same blocks.
+        rows: (block, cells...) of :func:`calls_of`.
+    """
+    calls = calls_of(parts)
+    none, read = [None] * sum(len(call.cells) for call in calls), {block: cells for block, *cells in rows}
+    each = (values_of(calls, read.get(block, none)) for block in range(parts[0].blocks))
+    return [[part.cell(values) for part in parts] for values in each]
 
 
 def predicted_error(blocks: int, rows: int, *, combination: Combination, epsilon: float, changed: int) -> float:

@@ -21,7 +21,7 @@ from typing import Any
 
 from duckdp.catalog.table import Table, dump_table
 from duckdp.compiler.block_read import print_blocks
-from duckdp.compiler.block_values import CELLS, BlockTask, Combination
+from duckdp.compiler.block_values import CELLS, BlockTask, Combination, calls_of, vectors_of
 from duckdp.compiler.expression import Expr, show
 from duckdp.core.accountant import pure_rho
 from duckdp.core.reads import PrivateQuery
@@ -102,8 +102,7 @@ class BlockVectorTask(OneRead):
 
     def query(self, salt: int) -> PrivateQuery:
         """The private read: (block, cells of the first aggregate, of the second, ...), one row for each block."""
-        calls = [call for part in self.parts for call in part.asked.calls]
-        return print_blocks(self.table, calls, self.where, self.blocks, salt)
+        return print_blocks(self.table, calls_of(self.parts), self.where, self.blocks, salt)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """A private vector of those of blocks. ``rows``: of :meth:`query`, exact and private."""
@@ -115,15 +114,7 @@ class BlockVectorTask(OneRead):
 
     def values(self, rows: Iterable[tuple[Any, ...]]) -> list[list[int]]:
         """Each block's vector, in cells of the ranges; as private as the rows."""
-        none = [part.cell([None] * part.asked.size) for part in self.parts]
-        found = [list(none) for _ in range(self.blocks)]
-        for block, *cells in rows:
-            if 0 <= block < self.blocks:
-                first = 0
-                for i, part in enumerate(self.parts):
-                    found[block][i] = part.cell(cells[first : first + part.asked.size])
-                    first += part.asked.size
-        return found
+        return vectors_of(self.parts, rows)
 
     def each(self, payload: str) -> list[str]:
         """What was released of each aggregate, as its part of the task reads it."""

@@ -8,8 +8,6 @@ from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, K
 from duckdp.compiler.operators import Operator, row_of
 from duckdp.texts import sql_text
 
-_BETWEEN = {"add", "sub", "mul", "div", "mod", "eq", "ne", "lt", "le", "gt", "ge", "and", "or"}  # written in brackets
-
 
 def pretty(expr: Expr) -> str:
     """An expression in ordinary notation.
@@ -32,17 +30,6 @@ def pretty(expr: Expr) -> str:
             return f"{name}({'' if argument is None else pretty(argument)})"
         case KeyRef(index=index):
             return f"key {index + 1}"
-
-
-def bare(expr: Expr) -> str:
-    """The same without what would enclose the whole.
-
-    >>> from duckdp.catalog.table import Kind
-    >>> bare(Call("add", (Literal(1, Kind.NUMBER), Literal(2.5, Kind.NUMBER)), Kind.NUMBER))
-    '1 + 2.5'
-    """
-    found = pretty(expr)
-    return found[1:-1] if isinstance(expr, Call) and expr.operator.partition("_")[0] in _BETWEEN else found
 
 
 def _call(row: Operator, args: list[str], option: str) -> str:

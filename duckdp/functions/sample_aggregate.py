@@ -31,6 +31,8 @@ MOST_BLOCKS = 10_000  # more of them cross and are put in order: a tenth of a se
 _LEAST_BLOCKS = 10  # where nobody says how many
 _NARROWEST = 1e-100  # a range: what is narrower has no cells that doubles tell apart
 _MOST_TOGETHER = 20  # aggregates of one call
+_MOST_READ = 40  # different aggregates of one call: steps of the private read
+_MOST_STEPS = 10**6  # of all values of all blocks: some ten seconds
 _MOST_CENTERED = 500  # blocks whose vectors have a centre: distances of all pairs are found, a second
 _KEPT = 0.95  # level of what explain promises
 _COMBINED = "what is combined is of blocks: a block of few rows errs more, and that is not in the interval"
@@ -163,6 +165,7 @@ class SampleAggregate(Explained):
         table = desk.table(self.table)
         read = read_block_expression(self.aggregate, table)
         epsilon_nano, blocks, span = parse_epsilon(self.epsilon), self._blocks(table), self._span(read)
+        _check_work([read], blocks)
         return self._part(desk, table, read, span, epsilon_nano, blocks, self._combination(desk, table, epsilon_nano))
 
     def _tasks(self, desk: Desk) -> BlockVectorTask:
@@ -175,7 +178,8 @@ class SampleAggregate(Explained):
         each = whole // len(texts)
         if each == 0:
             raise ParameterError("P101", "epsilon", self.epsilon, f"is too small for {len(texts)} aggregates.")
-        spans = [self._span(read) if read.range is None else read.range for read in reads]
+        spans = [self._span(read, together=True) for read in reads]
+        _check_work(reads, blocks)
         combination = self._combination(desk, table, each)
         if combination == "center" and blocks > _MOST_CENTERED:
             if self.method == "center":
@@ -232,21 +236,42 @@ class SampleAggregate(Explained):
             raise ParameterError("P107", "blocks", self.blocks, f"must be at most {MOST_BLOCKS:,}.")
         return self.blocks
 
-    def _span(self, read: BlockExpression) -> Interval:
+    def _span(self, read: BlockExpression, *, together: bool = False) -> Interval:
+        """The range of values: as given, or as known; ``together`` with others as known wherever it is."""
         known = read.range
+        if known is not None and known.lower == known.upper:
+            raise ParameterError("P107", "aggregate", read.told, f"is always {known.lower:g}: there is nothing to ask.")
         for name, given in (("low", self.low), ("high", self.high)):
             if given is None and known is None:
                 rule = f"must be given: nothing declared bounds {read.told}. Take a range that holds most blocks'."
                 raise ParameterError("P107", name, given, rule)
+        if known is not None and together:
+            return _checked(known)
         low = self.low if self.low is not None or known is None else known.lower
         high = self.high if self.high is not None or known is None else known.upper
-        span = Interval(float(low or 0.0), float(high or 0.0))
-        if span.lower >= span.upper:
-            raise ParameterError("P107", "low", span.lower, f"must be below high, {span.upper:g}.")
-        if not span.finite or span.upper - span.lower < _NARROWEST:
-            rule = f"must lie between -1e100 and 1e100, and high at least {_NARROWEST:g} above low."
-            raise ParameterError("P107", "low / high", (span.lower, span.upper), rule)
-        return span
+        return _checked(Interval(float(low or 0.0), float(high or 0.0)))
+
+
+def _checked(span: Interval) -> Interval:
+    """A range that cells tell apart."""
+    if span.lower >= span.upper:
+        raise ParameterError("P107", "low", span.lower, f"must be below high, {span.upper:g}.")
+    if not span.finite or span.upper - span.lower < _NARROWEST:
+        rule = f"must lie between -1e100 and 1e100, and high at least {_NARROWEST:g} above low."
+        raise ParameterError("P107", "low / high", (span.lower, span.upper), rule)
+    return span
+
+
+def _check_work(reads: Sequence[BlockExpression], blocks: int) -> None:
+    """Refuse before the charge what would take long after it."""
+    calls = len({call.text for read in reads for call in read.calls})
+    if calls > _MOST_READ:
+        rule = f"must have at most {_MOST_READ} different aggregates in all, not {calls}."
+        raise ParameterError("P107", "more", len(reads) - 1, rule)
+    steps = sum(read.steps for read in reads)
+    if steps * blocks > _MOST_STEPS:
+        rule = f"must be at most {_MOST_STEPS // steps:,} for {steps:,} aggregates, constants and operators in each."
+        raise ParameterError("P107", "blocks", blocks, rule)
 
 
 def _estimate(task: BlockTask, payload: str) -> Estimate:

@@ -52,7 +52,8 @@ def _units_image(args: Args, scale: str) -> Interval:
 
 def _integer_image(args: Args, name: str) -> Interval:
     (low, high), span = INTEGER_RANGES[name], args[0].interval
-    return Interval(min(max(span.lower - 0.5, low), high), max(min(span.upper + 0.5, high), low))
+    room = 0.0 if args[0].integral else 0.5
+    return Interval(min(max(span.lower - room, low), high), max(min(span.upper + room, high), low))
 
 
 def _truth(args: list[Vector], cells: int) -> Vector:
