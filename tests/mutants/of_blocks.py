@@ -11,6 +11,7 @@ _READ, _EXPRESSION = "duckdp/compiler/block_read.py", "duckdp/compiler/block_exp
 _T, _T_LAWS = ("tests/test_sample_aggregate.py",), ("tests/mechanisms/test_block_mechanisms.py",)
 _T_IDENTITIES, _T_DRAWS = ("tests/privacy/test_identities.py",), ("tests/privacy/test_draws.py",)
 _VECTORS, _T_VECTORS = "duckdp/compiler/block_vectors.py", ("tests/test_block_vectors.py",)
+_ASKED = "duckdp/functions/sample_aggregate.py"
 _T_PARTS = ("tests/privacy/test_parts.py",)
 
 BLOCKS: tuple[Mutant, ...] = (
@@ -35,8 +36,8 @@ BLOCKS: tuple[Mutant, ...] = (
     Mutant(
         "blocks: those without rows are left out",
         _BLOCKS,
-        "values = [self.cell([None] * self.asked.size)] * self.blocks",
-        "values = [0] * self.blocks",
+        "for block in range(parts[0].blocks))",
+        "for block in sorted(read))",
         _T,
     ),
     Mutant(
@@ -56,8 +57,8 @@ BLOCKS: tuple[Mutant, ...] = (
     Mutant(
         "blocks: numbers that are none of theirs",
         _BLOCKS,
-        "            if 0 <= block < self.blocks:\n                values[block] = self.cell(cells)",
-        "            values[block] = self.cell(cells)",
+        "{block: cells for block, *cells in rows}",
+        "{abs(block) % parts[0].blocks: cells for block, *cells in rows}",
         _T_DRAWS,
     ),
     Mutant(
@@ -91,8 +92,8 @@ BLOCKS: tuple[Mutant, ...] = (
     Mutant(
         "blocks: p of a quantile is not of its identity",
         _AGGREGATE,
-        'more = [] if self.fraction is None else [repr(self.fraction)]\n        called = f"{self.row.name}(',
-        'more: list[str] = []\n        called = f"{self.row.name}(',
+        "more = [] if self.fraction is None else [repr(self.fraction)]\n        listed",
+        "more: list[str] = []\n        listed",
         _T_IDENTITIES,
     ),
     Mutant(
@@ -181,22 +182,47 @@ BLOCKS: tuple[Mutant, ...] = (
     Mutant(
         "blocks: what has no rule is let through",
         _EXPRESSION,
-        "        _vector(expr, dict.fromkeys(calls))\n",
-        "        pass\n",
+        "if row.released is None and row.holds is None:",
+        "if False:",
         _T,
     ),
     Mutant(
         "blocks: a sum of a block for that of all",
         _EXPRESSION,
-        ".row.grows:\n",
-        ".row.by_value:\n",
+        "and calls[expr.column.name].row.grows:",
+        "and calls[expr.column.name].row.by_value:",
         _T,
     ),
     Mutant(
         "blocks: the value of another aggregate",
-        _EXPRESSION,
-        "            first += len(call.cells)",
-        "            first += 0",
+        _AGGREGATE,
+        "        first += len(call.cells)",
+        "        first += 0",
+        _T,
+    ),
+    Mutant("blocks: DISTINCT counts all", _READ, "if call.distinct else rows", "if False else rows", _T),
+    Mutant(
+        "blocks: DISTINCT is not of the identity",
+        _AGGREGATE,
+        "{'DISTINCT ' if self.distinct else ''}",
+        "",
+        _T_IDENTITIES,
+    ),
+    Mutant(
+        "blocks: distinct values add up over parts",
+        _AGGREGATE,
+        "return self.row.sums and not self.distinct",
+        "return self.row.sums",
+        _T_PARTS,
+    ),
+    Mutant("blocks: // is /", _AGGREGATE, "return INTEGER\n", "return DOUBLE\n", _T),
+    Mutant("blocks: work without bound", _ASKED, "if steps * blocks > _MOST_STEPS:", "if False:", _T),
+    Mutant("blocks: reads without bound", _ASKED, "if calls > _MOST_READ:", "if False:", _T),
+    Mutant(
+        "blocks: one star is as good as another",
+        _AGGREGATE,
+        "if len(given) > 1 or any(given[0].args.values() if given else ()):",
+        "if False:",
         _T,
     ),
     Mutant(
@@ -215,7 +241,7 @@ BLOCKS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "block vectors: a part for the whole epsilon",
-        "duckdp/functions/sample_aggregate.py",
+        _ASKED,
         "each = whole // len(texts)",
         "each = whole",
         ("tests/test_block_vectors.py",),

@@ -430,6 +430,7 @@ TASKS: dict[type, tuple[Case, ...]] = {
             "mean of an expression",
             lambda: blocks(KEYED, "ln(avg(cost) - 5) / count_if(smoker)", span=(0, 3)),
         ),
+        Case("mean of distinct values", lambda: blocks(KEYED, "avg(DISTINCT cost) - avg(cost)")),
         Case(
             "median of an expression, replaced",
             lambda: blocks(
