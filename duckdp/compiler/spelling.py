@@ -32,8 +32,6 @@ NEIGHBOURS = {
     "sem": "stddev(x) / sqrt(count(x))",
     "geomean": "exp(avg(ln(greatest(x, 1))))",
     "geometric_mean": "exp(avg(ln(greatest(x, 1))))",
-    "weighted_avg": "sum(x * y) / sum(y)",
-    "wavg": "sum(x * y) / sum(y)",
     "favg": "avg(x)",
     "fsum": "sum(x)",
     "kahan_sum": "sum(x)",
