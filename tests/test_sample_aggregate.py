@@ -552,3 +552,9 @@ def test_values_of_all_blocks_are_found_anew(monkeypatch: pytest.MonkeyPatch) ->
         values(task, rows)
         monkeypatch.undo()
         assert len(found) == 11
+
+
+def test_rows_of_no_block_count_nowhere() -> None:
+    task = blocks(KEYED, "avg(age)", number=4)
+    assert task.values([(4, 1, 5), (-1, 1, 5), (None, 1, 5)]) == task.values([]) == [module.CELLS // 2] * 4
+    assert task.values([(2, 1, 5)]) != task.values([])

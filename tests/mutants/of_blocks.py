@@ -58,8 +58,8 @@ BLOCKS: tuple[Mutant, ...] = (
         "blocks: numbers that are none of theirs",
         _BLOCKS,
         "{block: cells for block, *cells in rows}",
-        "{abs(block) % parts[0].blocks: cells for block, *cells in rows}",
-        _T_DRAWS,
+        "{abs(block or 0) % parts[0].blocks: cells for block, *cells in rows}",
+        _T,
     ),
     Mutant(
         "blocks: values are not clamped",
