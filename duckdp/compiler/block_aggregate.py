@@ -65,7 +65,7 @@ class BlockAggregate:
         if self.row.name == "entropy":
             count = _values(self.arguments[0])
             return Interval(0.0, math.inf if count is None else math.log2(count))
-        return self.row.range([facts(a).interval for a in self.arguments]) or REALS
+        return self.row.range([_interval(a) for a in self.arguments]) or REALS
 
     @property
     def type(self) -> NumberType:
@@ -77,8 +77,7 @@ class BlockAggregate:
             return whole_type("HUGEINT")
         if self.row.type == "sum" and found.name == "DECIMAL":
             return NumberType("DECIMAL", found.scale, MAX_DIGITS - found.scale)
-        kept = self.row.type == "argument" and found != FLOAT
-        return found if kept or (self.row.type == "between" and found.name == "DECIMAL") else DOUBLE
+        return found if self.row.type == "argument" and found != FLOAT else DOUBLE
 
     @property
     def sums(self) -> bool:
@@ -140,14 +139,12 @@ def read_call(node: exp.Expression, table: Table, text: str) -> BlockAggregate |
         found = read_call(node.this, table, text)
         if found is None:
             return None
-        where = read_predicate(node.expression.this, table, text)
-        if found.where is not None:  # count_if(a) FILTER (WHERE b)
-            where = Call("and", (found.where, where), Kind.BOOLEAN)
-        return replace(found, where=where)
-    if isinstance(node, exp.CountIf) and isinstance(node.this, exp.Expression):
-        where = read_predicate(node.this, table, text)
-        return BlockAggregate(row=BY_NAME["count"], arguments=(_ONE,), where=where)
-    if isinstance(node, (exp.LogicalAnd, exp.LogicalOr)):
+        return replace(found, where=read_predicate(node.expression.this, table, text))
+    if any(node.args.get(k) for k in ("zero_on_all_null", "accuracy")):  # where the parser puts a second argument
+        refuse(
+            "Q206", f"{spelled(node, text) or 'this'} takes one argument more than it should. Take it away.", node, text
+        )
+    if type(node) in _OF_TRUTH:
         return BlockAggregate(row=BY_NAME[_OF_TRUTH[type(node)]], arguments=(_truth(node, table, text),))
     if isinstance(node, exp.ApproxDistinct):
         node = exp.Count(this=exp.Distinct(expressions=[node.this]))  # exact is as near as can be
@@ -155,11 +152,12 @@ def read_call(node: exp.Expression, table: Table, text: str) -> BlockAggregate |
     return None if row is None else _called(row, node, table, text)
 
 
-_OF_TRUTH: dict[type[exp.Expression], str] = {exp.LogicalAnd: "min", exp.LogicalOr: "max"}  # of 0 and 1
+# Aggregates of booleans, as those of 0 and 1
+_OF_TRUTH: dict[type[exp.Expression], str] = {exp.LogicalAnd: "min", exp.LogicalOr: "max", exp.CountIf: "sum"}
 
 
 def _truth(node: exp.Expression, table: Table, text: str) -> Expr:
-    """The argument of bool_and or bool_or, as 0, 1 or NULL."""
+    """The argument of an aggregate of booleans, as 0, 1 or NULL."""
     argument = Scalars(RowScope(table, None, text).leaf, text)(node.this)
     if argument.kind is not Kind.BOOLEAN:
         refuse("Q203", f"{spelled(node, text) or 'this'} {ways.not_a(Kind.BOOLEAN, argument.kind)}", node, text)
@@ -238,16 +236,24 @@ def _values(argument: Expr) -> int | None:
         return len(known) + (argument.column.other is not None and argument.column.other not in known)
     found = facts(argument)
     if argument.kind is Kind.NUMBER and found.integral and found.interval.finite:
-        return int(min(found.interval.upper - found.interval.lower + 1, _MOST_VALUES))
+        whole = _interval(argument)
+        return int(min(whole.upper - whole.lower + 1, _MOST_VALUES))
     return None
 
 
-def _axis(argument: Expr, bits: int) -> Axis:
+def _interval(argument: Expr) -> Interval:
+    """Where the values of an argument lie; of whole numbers its ends are whole, so that a grid from one meets all."""
     known = facts(argument)
-    lower, upper = known.interval.lower, known.interval.upper
-    width, finest = upper - lower, min(2**bits, _FINEST)
+    if not (known.integral and known.interval.finite):
+        return known.interval
+    lower, upper = math.ceil(known.interval.lower), math.floor(known.interval.upper)
+    return Interval(float(lower), float(upper)) if lower <= upper else known.interval
+
+
+def _axis(argument: Expr, bits: int) -> Axis:
+    known, span = facts(argument), _interval(argument)
+    width, finest = span.upper - span.lower, min(2**bits, _FINEST)
     if width == 0:
-        return Axis(lower, 1.0, 1)
-    return Axis(
-        lower, width, int(width) if known.integral and float(width).is_integer() and width <= finest else finest
-    )
+        return Axis(span.lower, 1.0, 1)
+    whole = known.integral and span.lower.is_integer() and width.is_integer() and width <= finest
+    return Axis(span.lower, width, int(width) if whole else finest)

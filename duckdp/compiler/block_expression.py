@@ -35,6 +35,7 @@ MOST_CALLS = 20  # different aggregates of one text: each is a step of the priva
 _SCALARS = (
     "+ - * / // **, comparisons, CASE, abs, ceil, coalesce, exp, floor, greatest, least, ln, nullif, round, sqrt, trunc"
 )
+_NAMED: dict[type[exp.Expr], str] = {exp.Window: "OVER (...)", exp.Subquery: "a subquery", exp.AnyValue: "any_value"}
 _ZERO = Literal(0, Kind.NUMBER)
 _NEITHER = (exp.AggFunc, exp.Window, exp.WithinGroup, exp.Anonymous, exp.Subquery, exp.IgnoreNulls, exp.Filter)
 
@@ -76,7 +77,7 @@ class BlockExpression:
 
     @property
     def steps(self) -> int:
-        """How many steps its value in a block takes."""
+        """How many steps its value in a block takes, from those of its aggregates."""
         return measured(self.expr)[0]
 
     def value(self, values: Mapping[str, float | None]) -> float | None:
@@ -155,7 +156,7 @@ def _neither(part: exp.Expression, text: str) -> str:
     if isinstance(part, exp.WithinGroup):
         return "WITHIN GROUP is not for blocks. Write quantile_cont(x, 0.5), or mode(x)."
     own = part.this if isinstance(part, (exp.Filter, exp.IgnoreNulls)) else part
-    named = {exp.Window: "OVER (...)", exp.Subquery: "a subquery"}.get(type(own)) or spelled(own, text) or "this"
+    named = _NAMED.get(type(own)) or spelled(own, text) or "this"
     way = f"Use {NEIGHBOURS[named]}." if named in NEIGHBOURS else f"They take {OFFERED}."
     return f"{named} is neither an aggregate for blocks nor arithmetic of such. {way}"
 
@@ -171,7 +172,7 @@ def _check(expr: Expr, calls: dict[str, BlockAggregate], node: exp.Expression, t
     if expr.kind is not Kind.NUMBER:
         refuse("Q203", f"what blocks are asked for {ways.not_a(Kind.NUMBER, expr.kind)}", node, text)
     if is_call(expr) and calls[expr.column.name].row.grows:
-        way = "Take it in a SELECT, or ask for what does not grow with the rows: sum(x) / count(*)."
+        way = "Take it in a SELECT, or ask for what does not grow with the rows: sum(x) / count(*), with low and high."
         refuse("Q206", f"{' '.join(text.split())} of a block is of that block's rows alone. {way}", node, text)
     _vector(expr, dict.fromkeys(calls))
 

@@ -93,20 +93,20 @@ def print_given(
     def printed(expr: Expr) -> str:
         return print_expr(expr, lambda c: f"r.{quote(c.name)}", parameters)
 
-    items = [] if table.unit_key is None else [f"r.{UNIT} AS unit"]
-    for i, (argument, axis) in enumerate(zip(arguments, axes, strict=True)):
-        value = printed(argument)
-        items.append(f"{value if axis is None else _on_grid(value, axis)} AS c{i}")
+    unit = [] if table.unit_key is None else [f"r.{UNIT} AS unit"]
+    found = [f"{printed(argument)} AS v{i}" for i, argument in enumerate(arguments)]
     asked = "" if where is None else f" WHERE {printed(where)}"
-    return f"(SELECT {', '.join(items)} FROM {rows} AS r{asked})"
+    placed = [f"v.v{i}" if axis is None else _on_grid(f"v.v{i}", axis) for i, axis in enumerate(axes)]
+    items = [*(["v.unit"] if unit else []), *(f"{cell} AS c{i}" for i, cell in enumerate(placed))]
+    return f"(SELECT {', '.join(items)} FROM (SELECT {', '.join([*unit, *found])} FROM {rows} AS r{asked}) AS v)"
 
 
 def _on_grid(value: str, axis: Axis) -> str:
     """A cell of the grid; NULL of NULL. Total: NaN is the largest of all."""
-    place = f"(({value}) - {number(axis.lower)}) / {number(axis.width)}"
+    place = f"({value} - {number(axis.lower)}) / {number(axis.width)}"
     raw = f"system.main.floor({place} * {axis.steps} + 0.5)"
     bounded = f"WHEN {raw} >= {axis.steps} THEN {axis.steps} WHEN {raw} > 0 THEN CAST({raw} AS BIGINT) ELSE 0"
-    return f"CAST((CASE WHEN ({value}) IS NULL THEN NULL {bounded} END) AS BIGINT)"
+    return f"CAST((CASE WHEN {value} IS NULL THEN NULL {bounded} END) AS BIGINT)"
 
 
 def print_block(keys: str, salt: int, blocks: int) -> str:

@@ -41,7 +41,7 @@ class Axis:
 Cells = Sequence[int]  # or a double, of quantiles
 Valued = Callable[[Cells, Sequence[Axis]], "float | None"]
 Ranged = Callable[[Sequence[Interval]], "Interval | None"]
-Typed = Literal["real", "count", "sum", "argument", "between"]
+Typed = Literal["real", "count", "sum", "argument"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class BlockRow:
         any_kind: it takes an argument of any kind, which is no cell of a grid.
         of_none: its value where no row counts; None: none.
         grows: with the rows of a block, so that by itself it tells nothing of all rows.
-        type: DuckDB's of the value: DOUBLE, a count's, a sum's, the first argument's, or of what is between two of its.
+        type: DuckDB's of the value: DOUBLE, a count's, a sum's, or the first argument's.
     """
 
     name: str
@@ -244,7 +244,7 @@ def _fixed(lower: float, upper: float) -> Ranged:
 _AT = "system.main.quantile_cont(CAST(c0 AS DOUBLE), {p})"
 _DISCRETE = "system.main.quantile_disc(c0, {p})"
 _ORDER: dict[str, Any] = {"value": _place, "range": _own, "sums": False, "type": "argument"}
-_BETWEEN: dict[str, Any] = {**_ORDER, "type": "between"}
+_BETWEEN: dict[str, Any] = {**_ORDER, "type": "real"}  # between two values: not cut to the decimals of theirs
 _GROWS: dict[str, Any] = {"takes": 2, "cells": _PAIR, "range": _counted, "grows": True}
 _TIED = "CAST(c1 AS HUGEINT) * 4294967296"  # above all cells: of several rows the one with the least
 _LOGS = f"system.main.sum(CAST(system.main.floor(n * system.main.log2(CAST(n AS DOUBLE)) * {_BITS} + 0.5) AS HUGEINT))"
@@ -265,13 +265,13 @@ ROWS: tuple[BlockRow, ...] = (
     BlockRow(
         name="sum",
         nodes=(exp.Sum,),
-        words=("fsum", "sumkahan", "kahan_sum"),
         cells=_ONE,
         value=_sum,
         range=_total,
         grows=True,
         type="sum",
     ),
+    BlockRow(name="fsum", words=("fsum", "sumkahan", "kahan_sum"), cells=_ONE, value=_sum, range=_total, grows=True),
     BlockRow(name="min", nodes=(exp.Min,), cells=("system.main.min(c0)",), **_ORDER),
     BlockRow(name="max", nodes=(exp.Max,), cells=("system.main.max(c0)",), **_ORDER),
     BlockRow(name="arg_min", nodes=(exp.ArgMin,), takes=2, cells=(f"system.main.arg_min(c0, {_TIED} + c0)",), **_ORDER),
@@ -313,7 +313,6 @@ ROWS: tuple[BlockRow, ...] = (
         value=_deviation,
         range=_to(0.5),
         sums=False,
-        type="between",
     ),
     BlockRow(
         name="mode",
@@ -330,6 +329,7 @@ ROWS: tuple[BlockRow, ...] = (
         sums=False,
         by_value=True,
         any_kind=True,
+        of_none=0.0,
     ),
 )
 BY_NODE: dict[type[exp.Expression], BlockRow] = {node: row for row in ROWS for node in row.nodes}

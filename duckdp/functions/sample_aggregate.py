@@ -12,7 +12,8 @@ from duckdp.catalog.table import Table, describe_unit, name_unit
 from duckdp.compiler.block_expression import BlockExpression, read_block_expression
 from duckdp.compiler.block_values import BlockTask, Combination, best_combination, epsilon_of
 from duckdp.compiler.block_vectors import BlockVectorTask
-from duckdp.compiler.expression import show
+from duckdp.compiler.expression import measured, show
+from duckdp.compiler.parse import MAX_NODES
 from duckdp.core.interval import Interval
 from duckdp.core.types import Neighbours, parse_epsilon
 from duckdp.errors import ParameterError
@@ -192,7 +193,7 @@ class SampleAggregate(Explained):
         ]
         named = [part.text for part in parts]
         if len(set(named)) < len(named):
-            again = next(name for i, name in enumerate(named) if name in named[:i])
+            again = next(part.asked.told for i, part in enumerate(parts) if part.text in named[:i])
             raise ParameterError("P107", "more", again, "stands twice.")
         task = BlockVectorTask(parts=tuple(parts), epsilon_nano=whole)
         if combination == "center":
@@ -264,9 +265,12 @@ def _checked(span: Interval) -> Interval:
 
 def _check_work(reads: Sequence[BlockExpression], blocks: int) -> None:
     """Refuse before the charge what would take long after it."""
-    calls = len({call.text for read in reads for call in read.calls})
-    if calls > _MOST_READ:
-        rule = f"must have at most {_MOST_READ} different aggregates in all, not {calls}."
+    parts = {call.text: sum(measured(e)[0] for e in call.read) for read in reads for call in read.calls}
+    if len(parts) > _MOST_READ:
+        rule = f"must have at most {_MOST_READ} different aggregates in all, not {len(parts)}."
+        raise ParameterError("P107", "more", len(reads) - 1, rule)
+    if sum(parts.values()) > MAX_NODES:
+        rule = f"must have at most {MAX_NODES:,} parts in the arguments of all aggregates, not {sum(parts.values()):,}."
         raise ParameterError("P107", "more", len(reads) - 1, rule)
     steps = sum(read.steps for read in reads)
     if steps * blocks > _MOST_STEPS:

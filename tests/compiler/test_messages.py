@@ -753,6 +753,7 @@ def test_every_refusal_is_tried() -> None:
         "mad(age, age)",
         "avg(name)",
         "count(*, age)",
+        "count_if(age > 1, age)",
         "mode(DISTINCT age)",
         "bool_and(age)",
         "avg(age) + $1",

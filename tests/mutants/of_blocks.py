@@ -217,7 +217,22 @@ BLOCKS: tuple[Mutant, ...] = (
     ),
     Mutant("blocks: // is /", _AGGREGATE, "return INTEGER\n", "return DOUBLE\n", _T),
     Mutant("blocks: work without bound", _ASKED, "if steps * blocks > _MOST_STEPS:", "if False:", _T),
-    Mutant("blocks: reads without bound", _ASKED, "if calls > _MOST_READ:", "if False:", _T),
+    Mutant("blocks: arguments without end", _ASKED, "if sum(parts.values()) > MAX_NODES:", "if False:", _T),
+    Mutant(
+        "blocks: whole numbers between cells",
+        _AGGREGATE,
+        "known, span = facts(argument), _interval(argument)",
+        "known, span = facts(argument), facts(argument).interval",
+        _T,
+    ),
+    Mutant(
+        "blocks: fsum is of whole numbers",
+        _ROWS,
+        "range=_total, grows=True\n",
+        'range=_total, grows=True, type="sum"\n',
+        _T,
+    ),
+    Mutant("blocks: reads without bound", _ASKED, "if len(parts) > _MOST_READ:", "if False:", _T),
     Mutant(
         "blocks: one star is as good as another",
         _AGGREGATE,
