@@ -228,8 +228,8 @@ BLOCKS: tuple[Mutant, ...] = (
     Mutant(
         "blocks: fsum is of whole numbers",
         _ROWS,
-        "range=_total, grows=True\n",
-        'range=_total, grows=True, type="sum"\n',
+        "value=_sum, range=_total, grows=True)",
+        'value=_sum, range=_total, grows=True, type="sum")',
         _T,
     ),
     Mutant("blocks: reads without bound", _ASKED, "if len(parts) > _MOST_READ:", "if False:", _T),
