@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from duckdp.compiler import enclosed_ends, evaluate, intervals
+from duckdp.compiler import applied, enclosed_ends, evaluate, intervals
 from duckdp.compiler.answers import MADE_NULL, answer_columns
 from duckdp.compiler.evaluate import _Evaluation, describe_outputs
 from duckdp.compiler.parse import parse_statement
@@ -234,7 +234,7 @@ def test_casts_of_figures_have_the_range_and_the_type_of_their_target(
 
 
 def test_a_cast_that_forgets_its_range_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "held", lambda low, high: held(-(2**200), 2**200))
+    monkeypatch.setattr(applied, "held", lambda low, high: held(-(2**200), 2**200))
     assert _true("CASE WHEN count(*)::TINYINT IS NULL THEN 1 ELSE 0 END")[0] == 0
 
 
