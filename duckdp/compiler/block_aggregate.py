@@ -255,5 +255,5 @@ def _axis(argument: Expr, bits: int) -> Axis:
     width, finest = span.upper - span.lower, min(2**bits, _FINEST)
     if width == 0:
         return Axis(span.lower, 1.0, 1)
-    whole = known.integral and float(span.lower).is_integer() and float(width).is_integer() and width <= finest
+    whole = known.integral and float(width).is_integer() and width <= finest
     return Axis(span.lower, width, int(width) if whole else finest)
