@@ -27,6 +27,10 @@ from duckdp.core.interval import REALS, Interval
 _MOST_VALUES = 2**53  # of whole numbers, for a logarithm
 _FINEST = 2**31  # steps of an argument
 _ONE = Literal(1, Kind.NUMBER)
+_PLACES = ("this", "expression", "expressions", "quantile")  # of arguments, in the parser's nodes
+_SECOND = ("zero_on_all_null", "accuracy")  # where it puts a second one of what takes one
+# Aggregates of booleans, as those of 0 and 1
+_OF_TRUTH: dict[type[exp.Expression], str] = {exp.LogicalAnd: "min", exp.LogicalOr: "max", exp.CountIf: "sum"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,20 +144,14 @@ def read_call(node: exp.Expression, table: Table, text: str) -> BlockAggregate |
         if found is None:
             return None
         return replace(found, where=read_predicate(node.expression.this, table, text))
-    if any(node.args.get(k) for k in ("zero_on_all_null", "accuracy")):  # where the parser puts a second argument
-        refuse(
-            "Q206", f"{spelled(node, text) or 'this'} takes one argument more than it should. Take it away.", node, text
-        )
+    if any(node.args.get(place) for place in _SECOND):
+        refuse("Q206", f"{spelled(node, text) or 'this'} takes one argument, not 2.", node, text)
     if type(node) in _OF_TRUTH:
         return BlockAggregate(row=BY_NAME[_OF_TRUTH[type(node)]], arguments=(_truth(node, table, text),))
     if isinstance(node, exp.ApproxDistinct):
         node = exp.Count(this=exp.Distinct(expressions=[node.this]))  # exact is as near as can be
     row = BY_WORD.get(str(node.this).lower()) if isinstance(node, exp.Anonymous) else BY_NODE.get(type(node))
     return None if row is None else _called(row, node, table, text)
-
-
-# Aggregates of booleans, as those of 0 and 1
-_OF_TRUTH: dict[type[exp.Expression], str] = {exp.LogicalAnd: "min", exp.LogicalOr: "max", exp.CountIf: "sum"}
 
 
 def _truth(node: exp.Expression, table: Table, text: str) -> Expr:
@@ -192,9 +190,6 @@ def _called(row: BlockRow, node: exp.Expression, table: Table, text: str) -> Blo
         refuse("Q206", f"{row.name} takes {many}, not {len(given)}.", node, text)
     arguments = tuple(_argument(row, a, table, text) for a in given)
     return BlockAggregate(row=row, arguments=arguments, fraction=fraction, distinct=distinct)
-
-
-_PLACES = ("this", "expression", "expressions", "quantile")
 
 
 def _given(node: exp.Expression) -> list[exp.Expression]:
